@@ -1,0 +1,69 @@
+# Compiler settings of the whole tree, and the functions that the folders' CMakeLists.txt use.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+option(FERMATA_ASSERTIONS "Keep assert() in optimised builds" OFF)
+set(FERMATA_SANITIZE "" CACHE STRING "Sanitizers to build with, as -fsanitize takes them")
+
+# No -march: the kernels pick their instructions at run time, the rest must run on any x86-64.
+add_compile_options(-Wall -Wextra -Werror)
+if(NOT FERMATA_ASSERTIONS)
+  add_compile_definitions(NDEBUG)
+endif()
+if(FERMATA_SANITIZE)
+  add_compile_options(-fsanitize=${FERMATA_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${FERMATA_SANITIZE})
+endif()
+
+find_program(FERMATA_CCACHE ccache)
+if(FERMATA_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${FERMATA_CCACHE})
+endif()
+find_program(FERMATA_LLD ld.lld)
+if(FERMATA_LLD)
+  add_link_options(-fuse-ld=lld)
+endif()
+
+# fermata_library(NAME [SOURCES files...] [DEPS libraries...] [PRIVATE_DEPS libraries...])
+#
+# The library of the folder that calls it. A library sees its own folder and the folders of what it
+# links, under their names from the top of the tree, and no others: an include against the direction
+# of the arrows does not compile.
+function(fermata_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  set(view ${CMAKE_BINARY_DIR}/include/${name})
+  get_filename_component(parent ${view}/${folder} DIRECTORY)
+  file(MAKE_DIRECTORY ${parent})
+  file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR} ${view}/${folder} SYMBOLIC)
+  if(ARG_SOURCES)
+    add_library(${name} STATIC ${ARG_SOURCES})
+    target_include_directories(${name} PUBLIC ${view})
+    target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
+  else()
+    add_library(${name} INTERFACE)
+    target_include_directories(${name} INTERFACE ${view})
+    target_link_libraries(${name} INTERFACE ${ARG_DEPS})
+  endif()
+endfunction()
+
+# fermata_test(NAME SOURCES files... [DEPS libraries...] [LABELS labels...] [TIMEOUT seconds])
+#
+# One test binary, which CTest runs as one test.
+function(fermata_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${FERMATA_TEST_VIEW})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+    ENVIRONMENT "FERMATA_SOURCE_DIR=${CMAKE_SOURCE_DIR};FERMATA_BINARY_DIR=${CMAKE_BINARY_DIR}")
+endfunction()

@@ -1,0 +1,28 @@
+#include "engine/base/parallel.h"
+
+#include <algorithm>
+
+#include <omp.h>
+
+namespace fermata {
+
+void SetComputeThreads(int threads) { omp_set_num_threads(std::max(threads, 1)); }
+
+int ComputeThreads() { return omp_get_max_threads(); }
+
+void ParallelFor(int64_t count, int64_t grain,
+                 absl::FunctionRef<void(int64_t begin, int64_t end)> body) {
+  if (count <= 0) return;
+  const int64_t ranges =
+      std::clamp<int64_t>(count / std::max<int64_t>(grain, 1), 1, ComputeThreads());
+  if (ranges == 1) {
+    body(0, count);
+    return;
+  }
+#pragma omp parallel for num_threads(static_cast <int>(ranges)) schedule(static, 1)
+  for (int64_t range = 0; range < ranges; ++range) {
+    body(count * range / ranges, count * (range + 1) / ranges);
+  }
+}
+
+}  // namespace fermata

@@ -1,0 +1,123 @@
+#ifndef FERMATA_ENGINE_MODEL_MODEL_H_
+#define FERMATA_ENGINE_MODEL_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/base/aligned_buffer.h"
+#include "engine/base/arena.h"
+#include "engine/base/config_reader.h"
+#include "engine/base/weights.h"
+#include "engine/mixers/mixer.h"
+
+namespace fermata {
+
+// What a model is, apart from its weights.
+struct ModelInfo {
+  std::string name;    // The directory's name.
+  std::string family;  // The config's model_type.
+  std::string
+      fingerprint;  // 32 hex digits over config and weights; states belong to one fingerprint.
+  std::string weights_dtype;  // As stored, e.g. "BF16"; "mixed" for several.
+  int64_t parameters = 0;
+  int64_t num_layers = 0;
+  int64_t hidden_size = 0;
+  int64_t vocab_size = 0;
+  std::vector<int32_t> bos_token_ids;  // As config.json says; may be empty.
+  std::vector<int32_t> eos_token_ids;
+
+  // Bytes of the recurrent state of one sequence, at any position.
+  int64_t state_bytes = 0;
+  // Bytes that a softmax transformer of the same shape would hold for each token (float32, as the
+  // state is): 2 · layers · kv_heads · head_dim · 4.
+  int64_t kv_equivalent_bytes_per_token = 0;
+  // False when a layer's state grows with the position (softmax attention with no window): such a
+  // model generates, but its sequences can not be kept as sessions.
+  bool fixed_size_state = true;
+
+  // Things a person should know about the directory, one line each (unused tensors, unread fields).
+  std::vector<std::string> remarks;
+};
+
+// One sequence's recurrent state over all layers. Valid at exactly one position.
+struct SequenceState {
+  AlignedBuffer<float> fixed;              // All layers' blocks; ModelInfo::state_bytes bytes.
+  std::vector<std::vector<float>> caches;  // One per sublayer that grows; none for linear models.
+  int64_t position = 0;                    // Tokens consumed.
+
+  // Makes it the state at position 0.
+  void Clear();
+  // Bytes that `caches` hold: the KV cache of softmax layers.
+  int64_t cache_bytes() const;
+};
+
+// Where a block of the state lies, for tests and tools.
+struct StateBlockInfo {
+  std::string name;  // "layers.0.attn.S"
+  std::vector<int64_t> shape;
+  int64_t offset = 0;  // In floats, from SequenceState::fixed.
+};
+
+// The next tokens of one sequence.
+struct SequenceStep {
+  enum class Logits { kNone, kLast, kAll };
+
+  std::span<const int32_t> tokens;  // At least one; each in [0, vocab_size).
+  SequenceState* state = nullptr;
+  Logits logits = Logits::kLast;
+};
+
+// Embedding, blocks of mixers, final norm and head. Immutable after loading. Forward may run on
+// several threads with different states and workspaces.
+class Model {
+ public:
+  // Scratch memory and counters of one thread's forward passes.
+  struct Workspace {
+    Arena arena;
+    MixerCounters counters;
+    // When set, Forward appends the residual stream of all rows: the embedding, then after each
+    // block, then after the final norm in place of the last. For tests.
+    std::vector<std::vector<float>>* hidden_states = nullptr;
+  };
+
+  // Loads the directory as its authors publish it: config.json and *.safetensors. Errors name the
+  // file, and the field or the tensor.
+  static absl::StatusOr<std::unique_ptr<Model>> Load(const std::string& directory);
+
+  // Builds the model that `config` describes from any source of weights.
+  static absl::StatusOr<std::unique_ptr<Model>> Create(ConfigReader& config, WeightSource& weights);
+
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+  ~Model();
+
+  const ModelInfo& info() const { return info_; }
+  const std::vector<StateBlockInfo>& state_blocks() const { return state_blocks_; }
+
+  // A state at position 0.
+  SequenceState NewState() const;
+
+  // Feeds each step's tokens to its sequence, and advances its state and position. Returns the rows
+  // of logits asked for, in the order of the steps and of their tokens: [n, vocab_size], valid
+  // until the workspace is used again. No two steps may share a state.
+  std::span<const float> Forward(std::span<const SequenceStep> steps, Form form,
+                                 Workspace& workspace) const;
+
+ private:
+  struct Layers;
+
+  Model();
+
+  ModelInfo info_;
+  std::vector<StateBlockInfo> state_blocks_;
+  std::unique_ptr<Layers> layers_;
+};
+
+}  // namespace fermata
+
+#endif  // FERMATA_ENGINE_MODEL_MODEL_H_
