@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/json.h"
 #include "engine/base/status.h"
 
 namespace fermata {
@@ -47,8 +48,7 @@ ConfigReader::ConfigReader(nlohmann::json object, std::string source)
     : object_(std::move(object)), source_(std::move(source)) {}
 
 absl::StatusOr<ConfigReader> ConfigReader::Parse(std::string_view text, std::string source) {
-  nlohmann::json json = nlohmann::json::parse(WithoutNonFinite(text), nullptr, false);
-  if (json.is_discarded()) return absl::InvalidArgumentError(source + ": not valid JSON");
+  FERMATA_ASSIGN_OR_RETURN(nlohmann::json json, ParseJson(WithoutNonFinite(text), source));
   if (!json.is_object()) return absl::InvalidArgumentError(source + ": not a JSON object");
   return ConfigReader(std::move(json), std::move(source));
 }
@@ -169,6 +169,10 @@ absl::StatusOr<std::optional<ConfigReader>> ConfigReader::Object(std::string_vie
 
 void ConfigReader::Ignore(std::initializer_list<std::string_view> fields) {
   for (const std::string_view field : fields) read_.emplace(field);
+}
+
+std::string ConfigReader::Canonical() const {
+  return object_.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 std::vector<std::string> ConfigReader::Unread() const {

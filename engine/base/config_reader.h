@@ -52,6 +52,9 @@ class ConfigReader {
   // The fields that nothing has read or ignored, in the file's order of names.
   std::vector<std::string> Unread() const;
   const std::string& source() const { return source_; }
+  // The object as JSON text with its fields in the order of their names and no space between: the
+  // same for any two files that say the same.
+  std::string Canonical() const;
 
   // The error "<source>: <field>: <why>", for checks that involve more than one field.
   absl::Status Error(std::string_view field, std::string_view why) const;
