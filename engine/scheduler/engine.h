@@ -33,16 +33,6 @@ struct EngineLoad {
   int queued = 0;
 };
 
-// A request that has been accepted. Thread-safe.
-class RequestHandle {
- public:
-  virtual ~RequestHandle() = default;
-  // Stops the request within one step, queued or running. What was generated is committed, and the
-  // sink hears Completed(kCancelled); a request that generated nothing leaves its session as it
-  // was.
-  virtual void Cancel() = 0;
-};
-
 // Runs turns of many sequences on one model: one engine thread that owns the forward passes, and
 // one intake thread that tokenizes. Each step feeds every running sequence its next token and as
 // much of the waiting prompts as fits.

@@ -80,6 +80,16 @@ class TurnSink {
   virtual bool CanAccept() const = 0;
 };
 
+// A request that has been accepted. Thread-safe; not to be used after the engine is gone.
+class RequestHandle {
+ public:
+  virtual ~RequestHandle() = default;
+  // Stops the request within one step, queued or running. What was generated is committed, and the
+  // sink hears Completed(kCancelled); a request that generated nothing leaves its session as it
+  // was.
+  virtual void Cancel() = 0;
+};
+
 struct ScoreRequest {
   std::string request_id;
   Prompt context;

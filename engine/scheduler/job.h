@@ -1,0 +1,71 @@
+#ifndef FERMATA_ENGINE_SCHEDULER_JOB_H_
+#define FERMATA_ENGINE_SCHEDULER_JOB_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "engine/model/model.h"
+#include "engine/scheduler/requests.h"
+
+namespace fermata {
+
+using Clock = std::chrono::steady_clock;
+
+// What a job wants from the next step.
+struct JobStep {
+  std::span<const int32_t> tokens;  // Empty: nothing now, the job rests.
+  SequenceStep::Logits logits = SequenceStep::Logits::kNone;
+  bool decode = false;  // The token was sampled in the step before.
+};
+
+// A request on its way through the engine: a turn, or a text to score. Prepare is called on the
+// intake thread; all else on the engine thread, but Cancel and cancelled, which may come from any.
+//
+// A job ends by exactly one of: its own Advance making it done, Stop, or Fail.
+class Job : public RequestHandle {
+ public:
+  Job(std::string request_id, absl::Duration time_limit, std::function<void()> wake);
+
+  void Cancel() override;
+  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+
+  const std::string& request_id() const { return request_id_; }
+  Clock::time_point arrival() const { return arrival_; }
+  // When the time limit passes; time_point::max() for none.
+  Clock::time_point deadline() const { return deadline_; }
+
+  // Tokenizes. On an error the job is to be failed with it.
+  virtual absl::Status Prepare() = 0;
+  // The job leaves the queue and works on `state` (at position 0) from now on. On an error the job
+  // is to be failed with it.
+  virtual absl::Status Start(SequenceState* state) = 0;
+  // What to feed next: at most `prompt_budget` tokens of a prompt, or one sampled token. The span
+  // stays valid until Advance.
+  virtual JobStep Next(int64_t prompt_budget) = 0;
+  // The tokens of Next have been consumed; `logits` are the rows that it asked for.
+  virtual void Advance(std::span<const float> logits) = 0;
+  // Whether nothing is left to do; the job has then told its client.
+  virtual bool done() const = 0;
+  // Ends a job, started or not, early but in good order.
+  virtual void Stop(FinishReason reason) = 0;
+  // Ends a job with an error.
+  virtual void Fail(absl::Status status) = 0;
+
+ private:
+  const std::string request_id_;
+  const Clock::time_point arrival_ = Clock::now();
+  const Clock::time_point deadline_;
+  const std::function<void()> wake_;
+  std::atomic<bool> cancelled_ = false;
+};
+
+}  // namespace fermata
+
+#endif  // FERMATA_ENGINE_SCHEDULER_JOB_H_

@@ -1,0 +1,82 @@
+#ifndef FERMATA_ENGINE_SCHEDULER_TURN_H_
+#define FERMATA_ENGINE_SCHEDULER_TURN_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/sampling/sampler.h"
+#include "engine/sampling/stop_matcher.h"
+#include "engine/scheduler/job.h"
+#include "engine/scheduler/observer.h"
+#include "engine/tokenizer/tokenizer.h"
+
+namespace fermata {
+
+// One turn: consumes the pending token and the prompt, then samples until something ends it, and
+// commits the session.
+//
+// The sequence is [pending token] prompt [new tokens]. The state has consumed all of it but the
+// last token at every step's end, which is when the turn may be stopped.
+class Turn : public Job {
+ public:
+  struct Parts {
+    const Model* model = nullptr;
+    const Tokenizer* tokenizer = nullptr;
+    EngineObserver* observer = nullptr;
+    std::function<void()> wake;
+  };
+  // `lease` is invalid for a turn without a session.
+  Turn(TurnRequest request, std::shared_ptr<TurnSink> sink, SessionStore::Lease lease,
+       const Parts& parts);
+
+  absl::Status Prepare() override;
+  absl::Status Start(SequenceState* state) override;
+  JobStep Next(int64_t prompt_budget) override;
+  void Advance(std::span<const float> logits) override;
+  bool done() const override { return done_; }
+  void Stop(FinishReason reason) override;
+  void Fail(absl::Status status) override;
+
+ private:
+  void SendStarted();
+  // Samples the next token from `logits`, sends what it completes, and ends the turn if it must.
+  void SampleNext(std::span<const float> logits);
+  // Whether `token` ends the turn by itself.
+  bool IsStopToken(int32_t token) const;
+  // Sends the newest token with the text that may leave.
+  void Send(SampledToken token, std::string text);
+  void RecordTokenTime();
+  // Commits the session and tells the client. The turn's text must have been sent.
+  void Complete(FinishReason reason);
+  TurnTimings Timings() const;
+
+  const TurnRequest request_;
+  const std::shared_ptr<TurnSink> sink_;
+  const Parts parts_;
+  SessionStore::Lease lease_;
+  SamplingParams sampling_;
+  IncrementalDecoder decoder_;
+  StopMatcher stops_;
+
+  SequenceState* state_ = nullptr;  // The engine's; set while the turn runs.
+  SamplerMemory memory_;
+  std::vector<int32_t> tokens_;  // [pending] prompt, then only the newest token.
+  int32_t prompt_tokens_ = 0;
+  int64_t consumed_ = 0;  // Of tokens_.
+  int64_t feeding_ = 0;   // Tokens of the step under way.
+  int32_t generated_ = 0;
+  std::string matched_stop_;
+  bool done_ = false;
+
+  std::optional<Clock::time_point> start_;  // Left the queue.
+  std::optional<Clock::time_point> first_token_;
+  std::optional<Clock::time_point> last_token_;
+};
+
+}  // namespace fermata
+
+#endif  // FERMATA_ENGINE_SCHEDULER_TURN_H_
