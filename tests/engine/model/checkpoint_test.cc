@@ -1,0 +1,184 @@
+#include "engine/model/checkpoint.h"
+
+#include <array>
+#include <limits>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/model/files.h"
+
+namespace fermata {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr char kIndex[] = "model.safetensors.index.json";
+constexpr std::array<int64_t, 2> k2x3 = {2, 3};
+constexpr std::array<int64_t, 1> k4 = {4};
+
+FileTensor A() { return F32Tensor("a", {2, 3}, {1, 2, 3, 4, 5, 6}); }
+FileTensor B() { return Bf16Tensor("b", {4}, {0.5, -1, 2, 96}); }
+
+std::vector<float> Values(Checkpoint& checkpoint, std::string_view name,
+                          std::span<const int64_t> shape) {
+  const auto values = checkpoint.Read(name, shape);
+  EXPECT_TRUE(values.ok()) << values.status();
+  return values.ok() ? std::vector<float>(values->begin(), values->end()) : std::vector<float>();
+}
+
+void ExpectHoldsBoth(const TempDir& dir) {
+  const auto checkpoint = Checkpoint::Open(dir.path());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_THAT((*checkpoint)->Unused(), ElementsAre("a", "b"));
+  EXPECT_THAT(Values(**checkpoint, "a", k2x3), ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_EQ((*checkpoint)->dtype(), "F32");
+  EXPECT_THAT((*checkpoint)->Unused(), ElementsAre("b"));
+  EXPECT_THAT(Values(**checkpoint, "b", k4), ElementsAre(0.5, -1, 2, 96));
+  EXPECT_EQ((*checkpoint)->dtype(), "mixed");
+  EXPECT_THAT((*checkpoint)->Unused(), ElementsAre());
+  EXPECT_TRUE((*checkpoint)->Has("a"));
+  EXPECT_FALSE((*checkpoint)->Has("c"));
+}
+
+TEST(CheckpointTest, ReadsOneFile) {
+  TempDir dir;
+  dir.Write("model.safetensors", FileBytes({A(), B()}));
+  ExpectHoldsBoth(dir);
+}
+
+TEST(CheckpointTest, ReadsTheOnlyFileWhateverItsName) {
+  TempDir dir;
+  dir.Write("weights-7B.safetensors", FileBytes({B(), A()}));
+  ExpectHoldsBoth(dir);
+}
+
+TEST(CheckpointTest, ReadsShards) {
+  TempDir dir;
+  dir.Write("model-1.safetensors", FileBytes({B()}));
+  dir.Write("model-2.safetensors", FileBytes({A()}));
+  dir.Write(kIndex, R"({"metadata": {"total_size": 32},
+      "weight_map": {"a": "model-2.safetensors", "b": "model-1.safetensors"}})");
+  ExpectHoldsBoth(dir);
+}
+
+std::string Fingerprint(const std::vector<FileTensor>& tensors, std::string_view config = "{}") {
+  TempDir dir;
+  dir.Write("model.safetensors", FileBytes(tensors));
+  return (*Checkpoint::Open(dir.path()))->Fingerprint(config);
+}
+
+TEST(CheckpointTest, FingerprintIsOfTheContentsAlone) {
+  const std::string one = Fingerprint({A(), B()});
+  EXPECT_THAT(one, ::testing::MatchesRegex("[0-9a-f]+"));
+  EXPECT_EQ(one.size(), 32u);
+  EXPECT_EQ(Fingerprint({B(), A()}), one);
+  TempDir dir;
+  dir.Write("s1.safetensors", FileBytes({A()}));
+  dir.Write("s2.safetensors", FileBytes({B()}));
+  dir.Write(kIndex, R"({"weight_map": {"a": "s1.safetensors", "b": "s2.safetensors"}})");
+  EXPECT_EQ((*Checkpoint::Open(dir.path()))->Fingerprint("{}"), one);
+}
+
+TEST(CheckpointTest, FingerprintChangesWithAnything) {
+  std::set<std::string> seen = {Fingerprint({A(), B()})};
+  const auto is_new = [&](const std::vector<FileTensor>& tensors, std::string_view config) {
+    return seen.insert(Fingerprint(tensors, config)).second;
+  };
+  EXPECT_TRUE(is_new({A(), B()}, "{ }"));
+  EXPECT_TRUE(is_new({A()}, "{}"));
+  for (size_t byte = 0; byte < A().bytes.size(); ++byte) {
+    FileTensor changed = A();
+    changed.bytes[byte] = static_cast<char>(changed.bytes[byte] ^ 1);
+    EXPECT_TRUE(is_new({changed, B()}, "{}")) << byte;
+  }
+  FileTensor changed = A();
+  changed.name = "c";
+  EXPECT_TRUE(is_new({changed, B()}, "{}"));
+  changed = A();
+  changed.shape = {3, 2};
+  EXPECT_TRUE(is_new({changed, B()}, "{}"));
+  changed = B();
+  changed.dtype = "F16";
+  EXPECT_TRUE(is_new({A(), changed}, "{}"));
+}
+
+TEST(CheckpointTest, ReadRefusesWhatIsNotWanted) {
+  TempDir dir;
+  FileTensor ints = F32Tensor("i", {1}, {0});
+  ints.dtype = "I32";
+  dir.Write("model.safetensors",
+            FileBytes({A(), ints, F32Tensor("n", {4}, {0, 1, NAN, NAN}),
+                       Bf16Tensor("inf", {4}, {0, std::numeric_limits<float>::infinity(), 1, 1})}));
+  const auto checkpoint = Checkpoint::Open(dir.path());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  const auto error = [&](std::string_view name, std::vector<int64_t> shape) {
+    return std::string((*checkpoint)->Read(name, shape).status().message());
+  };
+  EXPECT_THAT(error("a", {3, 2}),
+              HasSubstr("model.safetensors: tensor \"a\": shape [2, 3], wanted [3, 2]"));
+  EXPECT_THAT(error("a", {6}), HasSubstr("tensor \"a\": shape [2, 3], wanted [6]"));
+  EXPECT_THAT(error("i", {1}), HasSubstr("tensor \"i\": type \"I32\", wanted F32, F16 or BF16"));
+  EXPECT_THAT(error("n", {4}), HasSubstr("tensor \"n\": value 2 is not a finite number"));
+  EXPECT_THAT(error("inf", {4}), HasSubstr("tensor \"inf\": value 1 is not a finite number"));
+  EXPECT_THAT(error("x", {4, 1}), HasSubstr("tensor \"x\" of shape [4, 1] is missing"));
+  EXPECT_EQ((*checkpoint)->Read("x", k4).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ((*checkpoint)->dtype(), "") << "a tensor that was refused was not read";
+}
+
+std::string OpenError(const TempDir& dir) {
+  return std::string(Checkpoint::Open(dir.path()).status().message());
+}
+
+TEST(CheckpointTest, ADirectoryWithNoOrSeveralFilesIsRefused) {
+  EXPECT_THAT(std::string(Checkpoint::Open("/nowhere").status().message()), HasSubstr("/nowhere"));
+  TempDir dir;
+  EXPECT_THAT(OpenError(dir), HasSubstr("no model.safetensors"));
+  dir.Write("y.safetensors", FileBytes({A()}));
+  dir.Write("x.safetensors", FileBytes({B()}));
+  EXPECT_THAT(OpenError(dir), HasSubstr("x.safetensors, y.safetensors"));
+}
+
+TEST(CheckpointTest, BrokenIndexesAreRefused) {
+  const struct {
+    std::string index;
+    std::string why;
+  } cases[] = {
+      {"", "index.json: not valid JSON"},
+      {"[]", "index.json: weight_map: missing"},
+      {"{}", "index.json: weight_map: missing"},
+      {R"({"weight_map": 1})", "index.json: weight_map: missing"},
+      {R"({"weight_map": {}})", "index.json: weight_map: missing"},
+      {R"({"weight_map": {"a": "s1.safetensors", "a": "s2.safetensors"}})", "\"a\" stands twice"},
+      {R"({"weight_map": {"a": 1}})", "tensor \"a\": \"\" is not the name"},
+      {R"({"weight_map": {"a": "../s1.safetensors"}})",
+       "tensor \"a\": \"../s1.safetensors\" is not"},
+      {R"({"weight_map": {"a": "/etc/passwd"}})", "tensor \"a\": \"/etc/passwd\" is not the name"},
+      {R"({"weight_map": {"a": ".."}})", "tensor \"a\": \"..\" is not the name"},
+      {R"({"weight_map": {"a": "s1.safetensors\u0000.safetensors"}})", "is not the name"},
+      {R"({"weight_map": {"a": "config.json"}})", "tensor \"a\": \"config.json\" is not the name"},
+      {R"({"weight_map": {"a": "s1.safetensors", "b": "s3.safetensors"}})", "s3.safetensors"},
+      {R"({"weight_map": {"a": "s1.safetensors", "c": "s1.safetensors"}})",
+       "index.json: tensor \"c\": not in"},
+      {R"({"weight_map": {"a": "s2.safetensors", "b": "s1.safetensors"}})",
+       "index.json: tensor \"a\": not in"},
+      {R"({"weight_map": {"a": "s1.safetensors", "b": "again.safetensors"}})",
+       "tensor \"a\": also stands in"},
+      {R"({"weight_map": {"a": "cut.safetensors"}})", "cut.safetensors: truncated"},
+  };
+  for (const auto& [index, why] : cases) {
+    TempDir dir;
+    dir.Write("s1.safetensors", FileBytes({A()}));
+    dir.Write("s2.safetensors", FileBytes({B()}));
+    dir.Write("again.safetensors", FileBytes({A(), B()}));
+    dir.Write("cut.safetensors", FileBytes({A()}).substr(0, 20));
+    dir.Write(kIndex, index);
+    EXPECT_THAT(OpenError(dir), HasSubstr(why)) << index;
+  }
+}
+
+}  // namespace
+}  // namespace fermata
