@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
@@ -23,11 +24,32 @@ struct SessionRecord {
   std::optional<int32_t> pending_token;
   std::string sampler_memory;  // Opaque here; SamplerMemory::Serialize.
   std::map<std::string, std::string> labels;
-  absl::Time create_time;
+  absl::Time create_time;             // Times and ttl are kept in whole nanoseconds.
   absl::Time update_time;             // Of the last commit or update.
-  std::optional<absl::Duration> ttl;  // Since the last use; none lives until evicted or deleted.
+  std::optional<absl::Duration> ttl;  // Since update_time; none lives until evicted or deleted.
   uint64_t turns = 0;                 // Committed turns.
+
+  bool operator==(const SessionRecord&) const = default;
 };
+
+// Bounds of what a record holds; a snapshot beyond them is refused.
+inline constexpr size_t kMaxSessionIdBytes = 128;
+inline constexpr size_t kMaxFingerprintBytes = 64;
+inline constexpr size_t kMaxSamplerMemoryBytes = 4 * 4096;  // Of the longest penalty window.
+inline constexpr int kMaxLabels = 32;
+inline constexpr size_t kMaxLabelKeyBytes = 63;
+inline constexpr size_t kMaxLabelValueBytes = 255;
+
+// What those bounds come to, in bytes (FORMAT.md): the longest record, and the longest head
+// (header, record and padding).
+inline constexpr size_t kMaxRecordBytes =
+    48 + (4 + kMaxSessionIdBytes) + (4 + kMaxFingerprintBytes) + (4 + kMaxSamplerMemoryBytes) +
+    kMaxLabels * (4 + kMaxLabelKeyBytes + 4 + kMaxLabelValueBytes);
+inline constexpr size_t kMaxSnapshotHeadBytes = (64 + kMaxRecordBytes + 63) / 64 * 64;
+
+// OK when `record` keeps the bounds above and its fields agree (a pending token for every position
+// but 0, no negative position, token or ttl); else INVALID_ARGUMENT naming the field.
+absl::Status CheckRecord(const SessionRecord& record);
 
 // A snapshot taken apart. `state` points into the bytes that were decoded.
 struct DecodedSnapshot {
@@ -36,12 +58,35 @@ struct DecodedSnapshot {
 };
 
 // The bytes of a session as FORMAT.md lays them out: the same in every tier and in an export.
+// `record` must pass CheckRecord.
 std::string EncodeSnapshot(const SessionRecord& record, std::span<const std::byte> state);
 
-// Takes `bytes` apart after checking every checksum. FAILED_PRECONDITION for a format version that
-// this build does not read; DATA_LOSS, with the offset, for bytes that are torn or altered. Whether
-// the snapshot belongs to the model at hand is the caller's to check.
+// Takes `bytes` apart after checking every checksum. FAILED_PRECONDITION, reason SNAPSHOT_VERSION,
+// for a format version that this build does not read; DATA_LOSS, reason SNAPSHOT_DAMAGED and
+// metadata {"offset"}, for bytes that are torn or altered. Whether the snapshot belongs to the
+// model at hand is the caller's to check.
 absl::StatusOr<DecodedSnapshot> DecodeSnapshot(std::string_view bytes);
+
+// A snapshot's head, for tiers that keep it apart from a state which they do not want to copy: the
+// head's `size` bytes followed by the state's are the snapshot.
+struct SnapshotHead {
+  SessionRecord record;
+  size_t size = 0;  // Of the head; the state begins here.
+  size_t state_bytes = 0;
+  uint64_t state_checksum = 0;
+};
+
+uint64_t StateChecksum(std::span<const std::byte> state);
+
+std::string EncodeSnapshotHead(const SessionRecord& record, size_t state_bytes,
+                               uint64_t state_checksum);
+
+// Decodes the head that `bytes` begin with, checking all but the state; what follows it is not
+// looked at. Errors as DecodeSnapshot.
+absl::StatusOr<SnapshotHead> DecodeSnapshotHead(std::string_view bytes);
+
+// DATA_LOSS as DecodeSnapshot gives it for the state at `offset` not matching its checksum.
+absl::Status DamagedState(size_t offset);
 
 }  // namespace fermata
 
