@@ -1,0 +1,80 @@
+# Fermata's front door. `make help` lists what there is.
+
+BUILD := build
+JOBS ?= $(shell nproc)
+CXX_FILES = $(shell git ls-files '*.cc' '*.h')
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+# release is what ships and carries no tests; the other presets carry them.
+.PHONY: build
+build: ## Build the server and the client (build/release/bin)
+	@tools/packages.sh build run
+	@cmake --preset release >$(BUILD)-release.log 2>&1 || { cat $(BUILD)-release.log; exit 1; }; \
+	  rm -f $(BUILD)-release.log
+	@cmake --build --preset release -j $(JOBS) --target fermata-server fermata
+
+.PHONY: demo
+demo: build ## Build, stream a story, resume it, and show what the state costs
+	@tools/demo.sh $(BUILD)/release/bin
+
+.PHONY: serve
+serve: build ## Run the server on the embedded model (ARGS="--flag=value …")
+	@exec $(BUILD)/release/bin/fermata-server $(ARGS)
+
+.PHONY: test
+test: ## Build and run all tests
+	@tools/packages.sh build run test
+	@cmake --preset dev
+	@cmake --build --preset dev -j $(JOBS)
+	@ctest --test-dir $(BUILD)/dev --output-on-failure -j $(JOBS)
+
+.PHONY: asan
+asan: ## Run the tests under the address and undefined-behaviour sanitizers
+	@tools/packages.sh build run test
+	@cmake --preset asan
+	@cmake --build --preset asan -j $(JOBS)
+	@ctest --test-dir $(BUILD)/asan --output-on-failure -j $(JOBS)
+
+# gRPC and Abseil come as binaries that the thread sanitizer can not see into, so it runs the suites
+# of our own threads: tests with the label `threads`.
+.PHONY: tsan
+tsan: ## Run the tests of threaded code under the thread sanitizer
+	@tools/packages.sh build run test
+	@cmake --preset tsan
+	@cmake --build --preset tsan -j $(JOBS) --target thread_tests
+	@ctest --test-dir $(BUILD)/tsan --output-on-failure -j $(JOBS) -L threads
+
+.PHONY: bench
+bench: ## Build and run the benchmarks (ARGS="--benchmark_filter=…")
+	@tools/packages.sh build run test
+	@cmake --preset dev
+	@cmake --build --preset dev -j $(JOBS) --target benchmarks
+	@for bench in $(BUILD)/dev/bin/*_bench; do echo "== $$bench"; $$bench $(ARGS) || exit 1; done
+
+.PHONY: image
+image: ## Build the container image fermata:latest and try it
+	@deploy/image.sh
+	@deploy/test_image.sh
+
+.PHONY: lint
+lint: ## Check formatting and run clang-tidy
+	@tools/packages.sh build run test lint
+	@clang-format --dry-run -Werror $(CXX_FILES)
+	@cmake --preset dev >/dev/null
+	@cmake --build --preset dev -j $(JOBS) --target fermata_proto
+	@git ls-files 'engine/*.cc' 'server/*.cc' 'client/*.cc' | \
+	  xargs -P $(JOBS) -n 4 clang-tidy --quiet -p $(BUILD)/dev
+
+.PHONY: format
+format: ## Format all C++ files
+	@tools/packages.sh lint
+	@clang-format -i $(CXX_FILES)
+
+.PHONY: clean
+clean: ## Remove all that was built
+	@rm -rf $(BUILD)
