@@ -64,6 +64,11 @@ bool ConfigReader::Has(std::string_view field) const {
   return it != object_.end() && !it->is_null();
 }
 
+bool ConfigReader::IsNull(std::string_view field) const {
+  const auto it = object_.find(std::string(field));
+  return it != object_.end() && it->is_null();
+}
+
 absl::Status ConfigReader::Error(std::string_view field, std::string_view why) const {
   return absl::InvalidArgumentError(absl::StrCat(source_, ": ", View(field), ": ", View(why)));
 }

@@ -47,6 +47,9 @@ class ConfigReader {
 
   // Whether the field is there and not null. Does not count as reading it.
   bool Has(std::string_view field) const;
+  // Whether the field is there and null, for the few fields where that is not the same as absent.
+  // Does not count as reading it.
+  bool IsNull(std::string_view field) const;
   // Marks fields as known to have no effect on inference.
   void Ignore(std::initializer_list<std::string_view> fields);
   // The fields that nothing has read or ignored, in the file's order of names.
