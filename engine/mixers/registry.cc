@@ -5,12 +5,14 @@
 #include "engine/mixers/gated_mlp.h"
 #include "engine/mixers/linear_attention.h"
 #include "engine/mixers/mixer.h"
+#include "engine/mixers/softmax_attention.h"
 
 namespace fermata {
 namespace {
 
 constexpr MixerEntry kMixers[] = {
     {"linear_attn", CreateLinearAttention},
+    {"softmax_attn", CreateSoftmaxAttention},
     {"gated_mlp", CreateGatedMlp},
 };
 
