@@ -54,7 +54,15 @@ endfunction()
 
 # fermata_test(NAME SOURCES files... [DEPS libraries...] [LABELS labels...] [TIMEOUT seconds])
 #
-# One test binary, which CTest runs as one test.
+# One test binary, which CTest runs as one test. The label `threads` marks the suites that the
+# thread sanitizer runs.
+add_custom_target(thread_tests)
+set(FERMATA_TEST_ENVIRONMENT
+  FERMATA_SOURCE_DIR=${CMAKE_SOURCE_DIR}
+  FERMATA_BINARY_DIR=${CMAKE_BINARY_DIR}
+  ASAN_OPTIONS=detect_stack_use_after_return=1
+  UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+  TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/tsan.supp:halt_on_error=1)
 function(fermata_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
@@ -62,8 +70,23 @@ function(fermata_test name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 300)
+    set(ARG_TIMEOUT 600)
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
-    ENVIRONMENT "FERMATA_SOURCE_DIR=${CMAKE_SOURCE_DIR};FERMATA_BINARY_DIR=${CMAKE_BINARY_DIR}")
+    ENVIRONMENT "${FERMATA_TEST_ENVIRONMENT}")
+  if("threads" IN_LIST ARG_LABELS)
+    add_dependencies(thread_tests ${name})
+  endif()
+endfunction()
+
+# fermata_bench(NAME SOURCES files... [DEPS libraries...])
+#
+# One Google Benchmark binary.
+add_custom_target(benchmarks)
+function(fermata_bench name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${FERMATA_TEST_VIEW})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} benchmark::benchmark)
+  add_dependencies(benchmarks ${name})
 endfunction()
