@@ -42,28 +42,37 @@ constexpr int kPanelVectors = kPanelColumns / kVectorLanes;
 // As many rows at once as leave their accumulators in registers: 32 of them with AVX-512, else 16.
 constexpr int kMaxRows = kPanelVectors == 2 ? 12 : kPanelVectors == 4 ? 3 : 1;
 
+// The pragmas keep the accumulators in registers: an array that is indexed in a loop stays in
+// memory.
 template <int kRows>
-HWY_INLINE void MultiplyRows(const PanelTask& task, int64_t row) {
+HWY_NOINLINE void MultiplyRows(const PanelTask& task, int64_t row) {
   const float* x = task.x + row * task.in_features;
   Vec sums[kRows][kPanelVectors];
-  for (auto& row_sums : sums) {
-    for (Vec& sum : row_sums) sum = hn::Zero(kTag);
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kPanelVectors; ++v) sums[r][v] = hn::Zero(kTag);
   }
   const float* line = task.panel;
   for (int64_t k = 0; k < task.in_features; ++k, line += kPanelColumns) {
     Vec weights[kPanelVectors];
+#pragma GCC unroll 16
     for (int v = 0; v < kPanelVectors; ++v) weights[v] = hn::Load(kTag, line + v * kVectorLanes);
+#pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
       const Vec factor = hn::Set(kTag, x[r * task.in_features + k]);
+#pragma GCC unroll 16
       for (int v = 0; v < kPanelVectors; ++v) {
         sums[r][v] = hn::MulAdd(factor, weights[v], sums[r][v]);
       }
     }
   }
+#pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
     float* y = task.y + (row + r) * task.stride;
     HWY_ALIGN float whole[kPanelColumns];
     float* to = task.columns == kPanelColumns ? y : whole;
+#pragma GCC unroll 16
     for (int v = 0; v < kPanelVectors; ++v) hn::StoreU(sums[r][v], kTag, to + v * kVectorLanes);
     if (to == whole) std::memcpy(y, whole, task.columns * sizeof(float));
   }
