@@ -1,0 +1,102 @@
+#include "engine/tokenizer/normalizer.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "engine/base/json.h"
+#include "engine/base/status.h"
+#include "engine/tokenizer/utf8.h"
+#include "utf8proc.h"
+
+namespace fermata {
+namespace {
+
+constexpr int kCanonical = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE;
+constexpr int kCompatible = kCanonical | UTF8PROC_COMPAT;
+
+int CombiningClass(int32_t code_point) {
+  return utf8proc_get_property(code_point)->combining_class;
+}
+
+// The decomposition of `text` in canonical order. utf8proc_decompose orders by neighbour swaps,
+// which a client's long run of marks can make quadratic; hence the sort of our own.
+std::vector<int32_t> Decompose(std::string_view text, utf8proc_option_t options) {
+  std::vector<int32_t> decomposed;
+  decomposed.reserve(text.size());
+  int32_t buffer[32];  // The longest decomposition has 18 code points.
+  int boundary_class = 0;
+  for (const char32_t code_point : CodePoints(text)) {
+    const auto length = utf8proc_decompose_char(static_cast<int32_t>(code_point), buffer, 32,
+                                                options, &boundary_class);
+    if (length < 0 || length > 32) {
+      decomposed.push_back(static_cast<int32_t>(code_point));
+    } else {
+      decomposed.insert(decomposed.end(), buffer, buffer + length);
+    }
+  }
+  const auto is_mark = [](int32_t code_point) { return CombiningClass(code_point) != 0; };
+  for (auto at = decomposed.begin(); at != decomposed.end();) {
+    const auto first = std::find_if(at, decomposed.end(), is_mark);
+    at = std::find_if_not(first, decomposed.end(), is_mark);
+    std::stable_sort(first, at,
+                     [](int32_t a, int32_t b) { return CombiningClass(a) < CombiningClass(b); });
+  }
+  return decomposed;
+}
+
+std::string ApplyForm(std::string_view text, int form) {
+  const auto options = static_cast<utf8proc_option_t>(form);
+  std::vector<int32_t> code_points = Decompose(text, options);
+  if ((form & UTF8PROC_COMPOSE) != 0) {
+    const auto length = utf8proc_normalize_utf32(
+        code_points.data(), static_cast<utf8proc_ssize_t>(code_points.size()), options);
+    if (length >= 0) code_points.resize(static_cast<size_t>(length));
+  }
+  std::string result;
+  result.reserve(text.size());
+  for (const int32_t code_point : code_points) AppendUtf8(code_point, result);
+  return result;
+}
+
+bool IsAscii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return (c & 0x80) == 0; });
+}
+
+}  // namespace
+
+absl::StatusOr<Normalizer> Normalizer::Parse(const JsonNode& node) {
+  Normalizer normalizer;
+  if (node.IsNull()) return normalizer;
+  FERMATA_ASSIGN_OR_RETURN(const std::string type, node.Type());
+  if (type == "Sequence") {
+    FERMATA_RETURN_IF_ERROR(node.OnlyFields({"type", "normalizers"}));
+    FERMATA_ASSIGN_OR_RETURN(const auto elements, node.Field("normalizers").Elements());
+    for (const JsonNode& element : elements) {
+      FERMATA_ASSIGN_OR_RETURN(const Normalizer part, Parse(element));
+      normalizer.forms_.insert(normalizer.forms_.end(), part.forms_.begin(), part.forms_.end());
+    }
+    return normalizer;
+  }
+  FERMATA_RETURN_IF_ERROR(node.OnlyFields({"type"}));
+  if (type == "NFC") {
+    normalizer.forms_ = {kCanonical | UTF8PROC_COMPOSE};
+  } else if (type == "NFD") {
+    normalizer.forms_ = {kCanonical};
+  } else if (type == "NFKC") {
+    normalizer.forms_ = {kCompatible | UTF8PROC_COMPOSE};
+  } else if (type == "NFKD") {
+    normalizer.forms_ = {kCompatible};
+  } else {
+    return node.Error("the normalizer " + Quoted(type) + " is not supported");
+  }
+  return normalizer;
+}
+
+std::string Normalizer::Normalize(std::string_view text) const {
+  std::string result(text);
+  if (IsAscii(text)) return result;  // In all four forms already.
+  for (const int form : forms_) result = ApplyForm(result, form);
+  return result;
+}
+
+}  // namespace fermata
