@@ -20,9 +20,14 @@ void MultiplyImpl(const float* x, float* y, int64_t count) {
   Map(x, y, y, count, [](Vec a, Vec b) { return hn::Mul(a, b); });
 }
 
-void ScaleImpl(float factor, float* y, int64_t count) {
+void ScaleImpl(float factor, const float* x, float* y, int64_t count) {
   const Vec scale = hn::Set(kTag, factor);
-  Map(y, y, count, [scale](Vec value) { return hn::Mul(scale, value); });
+  Map(x, y, count, [scale](Vec value) { return hn::Mul(scale, value); });
+}
+
+void ShiftImpl(float addend, float* y, int64_t count) {
+  const Vec shift = hn::Set(kTag, addend);
+  Map(y, y, count, [shift](Vec value) { return hn::Add(value, shift); });
 }
 
 void MultiplyAddImpl(float factor, const float* x, float* y, int64_t count) {
@@ -32,6 +37,15 @@ void MultiplyAddImpl(float factor, const float* x, float* y, int64_t count) {
 
 void ExpImpl(const float* x, float* y, int64_t count) {
   Map(x, y, count, [](Vec value) { return VectorExp(value); });
+}
+
+void ExpOfSumImpl(const float* x, float addend, float limit, float* y, int64_t count) {
+  const Vec shift = hn::Set(kTag, addend);
+  const Vec highest = hn::Set(kTag, limit);
+  Map(x, y, count, [shift, highest](Vec value) {
+    const Vec sum = hn::Add(value, shift);
+    return VectorExp(hn::IfThenElse(hn::Gt(sum, highest), highest, sum));
+  });
 }
 
 // Highway's sine and cosine reduce arguments up to this one; a larger one is left to libm, lane by
@@ -109,8 +123,10 @@ namespace fermata {
 HWY_EXPORT(AddImpl);
 HWY_EXPORT(MultiplyImpl);
 HWY_EXPORT(ScaleImpl);
+HWY_EXPORT(ShiftImpl);
 HWY_EXPORT(MultiplyAddImpl);
 HWY_EXPORT(ExpImpl);
+HWY_EXPORT(ExpOfSumImpl);
 HWY_EXPORT(SinImpl);
 HWY_EXPORT(CosImpl);
 HWY_EXPORT(ReluImpl);
@@ -126,8 +142,14 @@ void Multiply(const float* x, float* y, int64_t count) {
   HWY_DYNAMIC_DISPATCH(MultiplyImpl)(x, y, count);
 }
 
-void Scale(float factor, float* y, int64_t count) {
-  HWY_DYNAMIC_DISPATCH(ScaleImpl)(factor, y, count);
+void Scale(float factor, float* y, int64_t count) { Scale(factor, y, y, count); }
+
+void Scale(float factor, const float* x, float* y, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(ScaleImpl)(factor, x, y, count);
+}
+
+void Shift(float addend, float* y, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(ShiftImpl)(addend, y, count);
 }
 
 void MultiplyAdd(float factor, const float* x, float* y, int64_t count) {
@@ -135,6 +157,10 @@ void MultiplyAdd(float factor, const float* x, float* y, int64_t count) {
 }
 
 void Exp(const float* x, float* y, int64_t count) { HWY_DYNAMIC_DISPATCH(ExpImpl)(x, y, count); }
+
+void ExpOfSum(const float* x, float addend, float limit, float* y, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(ExpOfSumImpl)(x, addend, limit, y, count);
+}
 
 void Sin(const float* x, float* y, int64_t count) { HWY_DYNAMIC_DISPATCH(SinImpl)(x, y, count); }
 

@@ -18,11 +18,20 @@ void Add(const float* x, float* y, int64_t count);
 void Multiply(const float* x, float* y, int64_t count);
 void Scale(float factor, float* y, int64_t count);
 
+// y = factor · x.
+void Scale(float factor, const float* x, float* y, int64_t count);
+
+// y += addend.
+void Shift(float addend, float* y, int64_t count);
+
 // y += factor · x, fused.
 void MultiplyAdd(float factor, const float* x, float* y, int64_t count);
 
 // y = e^x, within 2 ulp; +∞ from the largest float on.
 void Exp(const float* x, float* y, int64_t count);
+
+// y = e^min(x + addend, limit).
+void ExpOfSum(const float* x, float addend, float limit, float* y, int64_t count);
 
 // y = sin x or cos x, within 1e-6 for |x| ≤ 39,000; libm's beyond.
 void Sin(const float* x, float* y, int64_t count);
