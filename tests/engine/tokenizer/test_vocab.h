@@ -1,0 +1,31 @@
+#ifndef FERMATA_TESTS_ENGINE_TOKENIZER_TEST_VOCAB_H_
+#define FERMATA_TESTS_ENGINE_TOKENIZER_TEST_VOCAB_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "nlohmann/json.hpp"
+
+namespace fermata {
+
+// The spelling of `bytes` in the byte-level alphabet, after GPT-2's published definition.
+std::string Spell(const std::string& bytes);
+
+// A byte-level tokenizer.json: ids 0 to 255 are the bytes, the next are the results of `merges`
+// (pairs of byte strings), in order. Fields can then be changed at will.
+nlohmann::json TestTokenizerJson(
+    const std::vector<std::pair<std::string, std::string>>& merges = {});
+
+// An entry of added_tokens, all flags false.
+nlohmann::json TestAddedToken(int id, const std::string& content);
+
+// Parses it; the test fails when that does.
+std::unique_ptr<Tokenizer> MustParse(const nlohmann::json& json);
+
+}  // namespace fermata
+
+#endif  // FERMATA_TESTS_ENGINE_TOKENIZER_TEST_VOCAB_H_
