@@ -1,0 +1,274 @@
+#include "client/cli/arguments.h"
+
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <sstream>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/flags.h"
+#include "client/cli/help.h"
+#include "client/client.h"
+
+namespace fermata::cli {
+namespace {
+
+void AddCommon(CLI::App* app, CommonOptions* common) {
+  app->add_option("--server", common->server,
+                  absl::StrCat("Where the server is; default $FERMATA_SERVER, else ",
+                               client::kDefaultAddress))
+      ->type_name("HOST:PORT");
+  app->add_flag("--json", common->json, "Print JSON, one object a line (see `fermata help`)");
+  AddDuration(app, "--deadline", "Give each call up after this long; default never",
+              [common](absl::Duration deadline) { common->deadline = deadline; });
+}
+
+void AddTextSource(CLI::App* app, const std::string& name, const std::string& description,
+                   TextSource* source) {
+  auto* argument = app->add_option(name, source->argument, description)->type_name("");
+  app->add_option("--file", source->file, "Read the text from this file; - is standard input")
+      ->type_name("FILE")
+      ->excludes(argument);
+}
+
+// Builds the parser. Every subcommand fills a command of its own, which outlives the parse.
+class Parser {
+ public:
+  Parser() : app_(kSummary, "fermata") {
+    const char* server = std::getenv("FERMATA_SERVER");
+    common_.server = server != nullptr && *server != '\0' ? server : client::kDefaultAddress;
+    app_.footer(kFooter);
+    app_.set_version_flag("--version", "fermata " FERMATA_VERSION);
+    AddCommon(&app_, &common_);
+    AddGenerate();
+    AddChat();
+    AddScore();
+    AddTokenize();
+    AddDetokenize();
+    AddSessions();
+    AddModels();
+    AddHealth();
+    Leaf<VersionCommand>(&app_, "version", "Print the version of this command", "");
+    help_ = app_.add_subcommand("help", "Explain a command: fermata help generate");
+    help_->add_option("command", help_path_, "The command, for example: sessions list");
+    app_.require_subcommand(1);
+  }
+
+  std::variant<Invocation, Notice> Parse(std::vector<std::string> arguments) {
+    if (arguments.empty()) return Notice{kExitUsage, app_.help()};
+    std::reverse(arguments.begin(), arguments.end());  // As CLI11 takes them.
+    try {
+      app_.parse(arguments);
+    } catch (const CLI::RequiredError& error) {
+      // CLI11 misses the subcommand before it sees that there is a word in its place.
+      const std::vector<std::string> rest = app_.remaining(true);
+      return Notice{kExitUsage, rest.empty() ? absl::StrCat("fermata: ", error.what(), "\n")
+                                             : absl::StrCat("fermata: no command ", rest.front(),
+                                                            "; `fermata help` lists them\n")};
+    } catch (const CLI::ParseError& error) {
+      std::ostringstream text;
+      const int code = app_.exit(error, text, text);
+      return code == 0 ? Notice{kExitOk, text.str()}
+                       : Notice{kExitUsage, absl::StrCat("fermata: ", text.str())};
+    }
+    if (help_->parsed()) return Help();
+    return Invocation{std::move(common_), chosen_()};
+  }
+
+ private:
+  // A subcommand that yields the command it returns the options of.
+  template <typename T>
+  std::pair<CLI::App*, std::shared_ptr<T>> Leaf(CLI::App* parent, const std::string& name,
+                                                const std::string& description,
+                                                const std::string& footer) {
+    CLI::App* app = parent->add_subcommand(name, description);
+    app->footer(footer);
+    auto command = std::make_shared<T>();
+    app->final_callback([this, command] { chosen_ = [command] { return Command(*command); }; });
+    AddCommon(app, &common_);
+    return {app, command};
+  }
+
+  Notice Help() {
+    const CLI::App* app = &app_;
+    std::string name = app_.get_name();
+    for (const std::string& part : help_path_) {
+      const auto subs =
+          app->get_subcommands([&](const CLI::App* sub) { return sub->get_name() == part; });
+      if (subs.empty()) return {kExitUsage, absl::StrCat("fermata: no command ", part, "\n")};
+      app = subs.front();
+      absl::StrAppend(&name, " ", part);
+    }
+    // Not app->help(), which would describe the subcommand that was parsed: this one.
+    return {kExitOk, app->get_formatter()->make_help(app, name, CLI::AppFormatMode::Normal)};
+  }
+
+  void AddGenerate() {
+    auto [app, command] =
+        Leaf<GenerateCommand>(&app_, "generate", "Write on from a prompt", kGenerateFooter);
+    AddTextSource(app, "prompt", "The text to go on from; - reads standard input",
+                  &command->prompt);
+    AddText(app, "--token-ids", "IDS", "The prompt as token ids, with commas",
+            [c = command](const std::string& ids) {
+              ParseTokenIds("--token-ids", ids, c->request.mutable_token_ids()->mutable_ids());
+            });
+    app->get_option("--token-ids")->excludes("prompt")->excludes("--file");
+    app->add_flag_function(
+        "--create",
+        [c = command](int64_t) { c->request.mutable_session()->set_create_if_missing(true); },
+        "Make the session when it is missing; without --session the server names it");
+    app->add_option_function<int64_t>(
+           "--expected-position",
+           [c = command](int64_t position) {
+             c->request.mutable_session()->set_expected_position(position);
+           },
+           "Run only if the session is at this position")
+        ->type_name("N");
+    app->add_flag("--stats", command->stats, "Print counts, times and the session's size after");
+    AddTurn(app, &command->request);
+  }
+
+  void AddChat() {
+    auto [app, command] =
+        Leaf<ChatCommand>(&app_, "chat", "Take turns with the model, line by line", kChatFooter);
+    app->add_option("--template", command->line_template,
+                    "What is sent for a line, which {} stands for; default {}")
+        ->type_name("TEXT");
+    command->turn.mutable_session()->set_create_if_missing(true);
+    AddTurn(app, &command->turn);
+  }
+
+  void AddScore() {
+    auto [app, command] = Leaf<ScoreCommand>(
+        &app_, "score", "Log-probabilities that the model gives to a text", kScoreFooter);
+    app->add_option("file", command->text.file, "The file to score; - is standard input")
+        ->type_name("");
+    app->add_option("--text", command->text.argument, "Score this text instead of a file")
+        ->type_name("TEXT")
+        ->excludes("file");
+    AddText(app, "--context", "TEXT", "Consumed first, and not scored",
+            [c = command](const std::string& text) { c->request.set_context_text(text); });
+    app->add_option("--separator", command->separator,
+                    "Split into records at lines that hold only this (see below)")
+        ->type_name("TEXT")
+        ->excludes("--context");
+    app->add_flag_function(
+        "--parse-special", [c = command](int64_t) { c->request.set_parse_special(true); },
+        "Text that spells a special token becomes that token");
+    app->add_flag("--tokens", command->show_tokens, "Print each token's log-probability too");
+    app->add_option_function<int32_t>(
+           "--top-logprobs", [c = command](int32_t n) { c->request.set_top_logprobs(n); },
+           "Tell the N most likely tokens at each place (shown by --tokens --json)")
+        ->type_name("N");
+    app->add_option("--in-flight", command->in_flight, "Records that are scored at once; default 4")
+        ->type_name("N")
+        ->check(CLI::Range(1, 64));
+    AddText(app, "--request-id", "ID", "Appears in the server's logs",
+            [c = command](const std::string& id) { c->request.set_request_id(id); });
+  }
+
+  void AddTokenize() {
+    auto [app, command] =
+        Leaf<TokenizeCommand>(&app_, "tokenize", "Text to token ids", kTokenizeFooter);
+    AddTextSource(app, "text", "The text; without one, standard input", &command->text);
+    app->add_flag_function(
+        "--parse-special", [c = command](int64_t) { c->request.set_parse_special(true); },
+        "Text that spells a special token becomes that token");
+  }
+
+  void AddDetokenize() {
+    auto [app, command] =
+        Leaf<DetokenizeCommand>(&app_, "detokenize", "Token ids to text", kDetokenizeFooter);
+    app->add_option_function<std::vector<std::string>>(
+           "ids",
+           [c = command](const std::vector<std::string>& parts) {
+             for (const std::string& part : parts) {
+               ParseTokenIds("ids", part, c->request.mutable_token_ids());
+             }
+           },
+           "Token ids, with spaces or commas")
+        ->type_name("")
+        ->required();
+    app->add_flag_function(
+        "--keep-special", [c = command](int64_t) { c->request.set_keep_special(true); },
+        "Spell special tokens out");
+  }
+
+  void AddSessions();
+  void AddModels() {
+    Leaf<ModelsCommand>(&app_, "models", "Tell about the model that the server serves", "");
+  }
+  void AddHealth() {
+    auto [app, command] =
+        Leaf<HealthCommand>(&app_, "health", "Ask whether the server is ready", kHealthFooter);
+    app->add_option("--service", command->service, "One service, such as fermata.v1.Generation")
+        ->type_name("NAME");
+    app->add_flag("--wait", command->wait, "Wait until it is, up to --deadline");
+  }
+
+  CommonOptions common_;
+  std::function<Command()> chosen_;
+  std::vector<std::string> help_path_;
+  CLI::App app_;
+  CLI::App* help_ = nullptr;
+};
+
+void Parser::AddSessions() {
+  CLI::App* sessions = app_.add_subcommand("sessions", "List, show, make, change, delete sessions");
+  sessions->footer(kSessionsFooter);
+  {
+    auto [app, command] =
+        Leaf<ListSessionsCommand>(sessions, "list", "List sessions in the order of ids", "");
+    AddLabels(app, "Only sessions with this label; may be repeated",
+              [c = command](const std::string& key, const std::string& value) {
+                c->labels[key] = value;
+              });
+  }
+  {
+    auto [app, command] = Leaf<ShowSessionCommand>(sessions, "show", "Show a session", "");
+    app->add_option("id", command->id, "The session")->type_name("")->required();
+  }
+  {
+    auto [app, command] = Leaf<CreateSessionCommand>(sessions, "create", "Make a session", "");
+    AddText(app, "id", "", "Its id; without one the server chooses it",
+            [c = command](const std::string& id) { c->request.set_id(id); });
+    AddLabels(app, "Label it; may be repeated",
+              [c = command](const std::string& key, const std::string& value) {
+                (*c->request.mutable_labels())[key] = value;
+              });
+    AddDuration(app, "--ttl", "Drop it when it has not been used for this long",
+                [c = command] { return c->request.mutable_time_to_live(); });
+  }
+  {
+    auto [app, command] =
+        Leaf<UpdateSessionCommand>(sessions, "update", "Change labels and time to live", "");
+    AddText(app, "id", "", "The session",
+            [c = command](const std::string& id) { c->request.set_id(id); });
+    app->get_option("id")->required();
+    AddLabels(app, "Replace all labels by those given; may be repeated",
+              [c = command](const std::string& key, const std::string& value) {
+                (*c->request.mutable_labels()->mutable_values())[key] = value;
+              });
+    app->add_flag_function(
+        "--no-labels", [c = command](int64_t) { c->request.mutable_labels(); },
+        "Remove all labels");
+    AddDuration(app, "--ttl", "Drop it when it has not been used for this long; 0 keeps it",
+                [c = command] { return c->request.mutable_time_to_live(); });
+  }
+  {
+    auto [app, command] = Leaf<DeleteSessionsCommand>(sessions, "delete", "Delete sessions", "");
+    app->add_option("ids", command->ids, "The sessions")->type_name("")->required();
+  }
+  sessions->require_subcommand(1);
+}
+
+}  // namespace
+
+std::variant<Invocation, Notice> ParseArguments(const std::vector<std::string>& arguments) {
+  return Parser().Parse(arguments);
+}
+
+}  // namespace fermata::cli

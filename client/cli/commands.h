@@ -1,0 +1,41 @@
+#ifndef FERMATA_CLIENT_CLI_COMMANDS_H_
+#define FERMATA_CLIENT_CLI_COMMANDS_H_
+
+#include <istream>
+#include <ostream>
+
+#include "client/cli/arguments.h"
+#include "client/client.h"
+
+namespace fermata::cli {
+
+// The process's streams, and whether people are at them.
+struct Io {
+  std::istream& in;
+  std::ostream& out;
+  std::ostream& err;
+  bool in_is_terminal = false;
+  bool out_is_terminal = false;
+};
+
+// Runs a command to its end, and returns the process's exit code.
+int Run(const Invocation& invocation, const Io& io);
+
+// Each runs one command. They are called before any other thread runs.
+int RunGenerate(const CommonOptions& common, const GenerateCommand& command, const Io& io);
+int RunChat(const CommonOptions& common, const ChatCommand& command, const Io& io);
+int RunScore(const CommonOptions& common, const ScoreCommand& command, const Io& io);
+int RunListSessions(const CommonOptions& common, const ListSessionsCommand& command, const Io& io);
+int RunShowSession(const CommonOptions& common, const ShowSessionCommand& command, const Io& io);
+int RunCreateSession(const CommonOptions& common, const CreateSessionCommand& command,
+                     const Io& io);
+int RunUpdateSession(const CommonOptions& common, const UpdateSessionCommand& command,
+                     const Io& io);
+int RunDeleteSessions(const CommonOptions& common, const DeleteSessionsCommand& command,
+                      const Io& io);
+
+client::ClientOptions OptionsOf(const CommonOptions& common);
+
+}  // namespace fermata::cli
+
+#endif  // FERMATA_CLIENT_CLI_COMMANDS_H_

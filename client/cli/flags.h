@@ -1,0 +1,48 @@
+#ifndef FERMATA_CLIENT_CLI_FLAGS_H_
+#define FERMATA_CLIENT_CLI_FLAGS_H_
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+
+#include "absl/time/time.h"
+#include "fermata/v1/generation.pb.h"
+#include "google/protobuf/duration.pb.h"
+#include "google/protobuf/repeated_field.h"
+
+// Flags that several subcommands have, and kinds of flags. A wrong value is told to CLI11 as it
+// takes it: by a CLI::ValidationError, out of the setter that it called.
+namespace fermata::cli {
+
+using Setter = std::function<void(const std::string&)>;
+
+void AddText(CLI::App* app, const std::string& name, const std::string& type,
+             const std::string& description, const Setter& set);
+
+// A flag that may be given several times, each time with one value.
+void AddRepeated(CLI::App* app, const std::string& name, const std::string& type,
+                 const std::string& description, const Setter& each);
+
+void AddDuration(CLI::App* app, const std::string& name, const std::string& description,
+                 const std::function<void(absl::Duration)>& set);
+// A duration that sets the field that `field` gives access to.
+using DurationField = std::function<google::protobuf::Duration*()>;
+void AddDuration(CLI::App* app, const std::string& name, const std::string& description,
+                 const DurationField& field);
+
+// --label KEY=VALUE, repeated. `add` takes each.
+void AddLabels(CLI::App* app, const std::string& description,
+               const std::function<void(const std::string& key, const std::string& value)>& add);
+
+// Appends the ids of `text`, which commas separate.
+void ParseTokenIds(const std::string& name, const std::string& text,
+                   google::protobuf::RepeatedField<int32_t>* ids);
+
+// What `generate` and `chat` share: session, limits and sampling. `request` must outlive the parse.
+void AddTurn(CLI::App* app, v1::GenerateRequest* request);
+
+}  // namespace fermata::cli
+
+#endif  // FERMATA_CLIENT_CLI_FLAGS_H_

@@ -1,0 +1,21 @@
+#include <iostream>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <unistd.h>
+
+#include "client/cli/arguments.h"
+#include "client/cli/commands.h"
+
+int main(int argc, char** argv) {
+  using namespace fermata::cli;
+  const auto parsed = ParseArguments(std::vector<std::string>(argv + 1, argv + argc));
+  if (const auto* notice = std::get_if<Notice>(&parsed)) {
+    (notice->exit_code == kExitOk ? std::cout : std::cerr) << notice->text;
+    return notice->exit_code;
+  }
+  const Io io{std::cin, std::cout, std::cerr, isatty(STDIN_FILENO) == 1,
+              isatty(STDOUT_FILENO) == 1};
+  return Run(std::get<Invocation>(parsed), io);
+}

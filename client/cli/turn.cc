@@ -1,0 +1,71 @@
+#include "client/cli/turn.h"
+
+#include <memory>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "client/cli/output.h"
+
+namespace fermata::cli {
+namespace {
+
+void Take(const v1::GenerateResponse& event, TurnOutcome* outcome) {
+  switch (event.event_case()) {
+    case v1::GenerateResponse::kStarted:
+      outcome->session_id = event.started().session_id();
+      break;
+    case v1::GenerateResponse::kChunk:
+      outcome->tokens += event.chunk().token_ids_size();
+      // The last token of a sequence is pending: its position is how many have been consumed.
+      outcome->position = event.chunk().position() + event.chunk().token_ids_size() - 1;
+      break;
+    case v1::GenerateResponse::kComplete:
+      outcome->complete = event.complete();
+      break;
+    case v1::GenerateResponse::EVENT_NOT_SET:
+      break;
+  }
+}
+
+}  // namespace
+
+TurnOutcome RunTurn(client::Client& client, const CommonOptions& common,
+                    const v1::GenerateRequest& request, Interrupts& interrupts, const Io& io) {
+  TurnOutcome outcome;
+  const std::unique_ptr<client::GenerateStream> stream = client.StartGenerate(request);
+  interrupts.SetAction([&stream] { stream->Cancel(); });
+  v1::GenerateResponse event;
+  while (stream->Next(&event)) {
+    Take(event, &outcome);
+    if (common.json) {
+      io.out << ToJson(event) << std::endl;
+    } else if (event.has_chunk() && !event.chunk().text().empty()) {
+      io.out << event.chunk().text() << std::flush;
+    }
+  }
+  outcome.status = stream->Finish();
+  outcome.interrupted = interrupts.interrupted();
+  interrupts.SetAction(nullptr);
+  if (outcome.tokens > 0 && io.out_is_terminal && !common.json) io.out << std::endl;
+  return outcome;
+}
+
+void ReportInterrupted(client::Client& client, const TurnOutcome& outcome, const Io& io) {
+  io.err << "fermata: interrupted after " << Grouped(outcome.tokens) << " tokens\n";
+  if (outcome.session_id.empty()) return;
+  // The server commits within one step, which may be after the call has ended here.
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries; ++i) {
+    const auto session = client.GetSession(outcome.session_id);
+    if (!session.ok()) break;
+    if (session->position() >= outcome.position) {
+      io.err << "session " << session->id() << " is at position " << Grouped(session->position())
+             << " and goes on from there: fermata generate --session " << session->id() << "\n";
+      return;
+    }
+    absl::SleepFor(absl::Milliseconds(20));
+  }
+  io.err << "session " << outcome.session_id << " could not be asked where it is\n";
+}
+
+}  // namespace fermata::cli

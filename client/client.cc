@@ -1,0 +1,198 @@
+#include "client/client.h"
+
+#include <chrono>
+#include <utility>
+
+#include <grpcpp/grpcpp.h>
+
+#include "absl/strings/str_cat.h"
+#include "client/error.h"
+#include "fermata/v1/generation.grpc.pb.h"
+#include "fermata/v1/models.grpc.pb.h"
+#include "fermata/v1/session.grpc.pb.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+
+namespace fermata::client {
+namespace {
+
+std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(options.max_reply_bytes);
+  // A connection of its own: a slow reader holds up no other client's streams.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  // Connections to a server are not a proxy's business unless the address says so.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+void Prepare(const ClientOptions& options, grpc::ClientContext* context) {
+  context->set_wait_for_ready(options.wait_for_ready);
+  if (options.deadline != absl::InfiniteDuration()) {
+    context->set_deadline(absl::ToChronoTime(absl::Now() + options.deadline));
+  }
+}
+
+}  // namespace
+
+struct GenerateStream::Impl {
+  grpc::ClientContext context;
+  std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>> reader;
+  bool finished = false;
+  absl::Status status;
+};
+
+GenerateStream::GenerateStream(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+GenerateStream::~GenerateStream() {
+  if (impl_->finished) return;
+  Cancel();
+  (void)Finish();
+}
+
+bool GenerateStream::Next(v1::GenerateResponse* event) {
+  return !impl_->finished && impl_->reader->Read(event);
+}
+
+absl::Status GenerateStream::Finish() {
+  if (!impl_->finished) {
+    v1::GenerateResponse dropped;
+    while (impl_->reader->Read(&dropped)) {
+    }
+    impl_->status = FromGrpc(impl_->reader->Finish());
+    impl_->finished = true;
+  }
+  return impl_->status;
+}
+
+void GenerateStream::Cancel() { impl_->context.TryCancel(); }
+
+struct Client::Impl {
+  explicit Impl(const ClientOptions& options)
+      : options(options),
+        channel(MakeChannel(options)),
+        generation(channel),
+        sessions(channel),
+        models(channel),
+        health(channel) {}
+
+  // One unary call: `method` of `stub`.
+  template <typename Stub, typename Request, typename Reply>
+  absl::StatusOr<Reply> Call(Stub& stub,
+                             grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                          Reply*),
+                             const Request& request) {
+    grpc::ClientContext context;
+    Prepare(options, &context);
+    Reply reply;
+    const grpc::Status status = (stub.*method)(&context, request, &reply);
+    if (!status.ok()) return FromGrpc(status);
+    return reply;
+  }
+
+  const ClientOptions options;
+  const std::shared_ptr<grpc::Channel> channel;
+  v1::Generation::Stub generation;
+  v1::Sessions::Stub sessions;
+  v1::Models::Stub models;
+  grpc::health::v1::Health::Stub health;
+};
+
+Client::Client(const ClientOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+Client::~Client() = default;
+
+std::unique_ptr<GenerateStream> Client::StartGenerate(const v1::GenerateRequest& request) {
+  auto stream = std::make_unique<GenerateStream::Impl>();
+  Prepare(impl_->options, &stream->context);
+  stream->reader = impl_->generation.Generate(&stream->context, request);
+  return std::unique_ptr<GenerateStream>(new GenerateStream(std::move(stream)));
+}
+
+absl::StatusOr<v1::Complete> Client::Generate(const v1::GenerateRequest& request,
+                                              const EventCallback& on_event) {
+  const std::unique_ptr<GenerateStream> stream = StartGenerate(request);
+  v1::Complete complete;
+  bool completed = false;
+  v1::GenerateResponse event;
+  while (stream->Next(&event)) {
+    if (event.has_complete()) {
+      complete = event.complete();
+      completed = true;
+    }
+    if (on_event && !on_event(event)) {
+      stream->Cancel();
+      break;
+    }
+  }
+  if (absl::Status status = stream->Finish(); !status.ok()) return status;
+  if (!completed) return absl::InternalError("the stream ended without `complete`");
+  return complete;
+}
+
+absl::StatusOr<v1::TokenizeResponse> Client::Tokenize(const v1::TokenizeRequest& request) {
+  return impl_->Call(impl_->generation, &v1::Generation::Stub::Tokenize, request);
+}
+
+absl::StatusOr<v1::DetokenizeResponse> Client::Detokenize(const v1::DetokenizeRequest& request) {
+  return impl_->Call(impl_->generation, &v1::Generation::Stub::Detokenize, request);
+}
+
+absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request) {
+  return impl_->Call(impl_->generation, &v1::Generation::Stub::Score, request);
+}
+
+absl::StatusOr<v1::Session> Client::CreateSession(const v1::CreateSessionRequest& request) {
+  return impl_->Call(impl_->sessions, &v1::Sessions::Stub::Create, request);
+}
+
+absl::StatusOr<v1::Session> Client::GetSession(const std::string& id) {
+  v1::GetSessionRequest request;
+  request.set_id(id);
+  return impl_->Call(impl_->sessions, &v1::Sessions::Stub::Get, request);
+}
+
+absl::StatusOr<v1::Session> Client::UpdateSession(const v1::UpdateSessionRequest& request) {
+  return impl_->Call(impl_->sessions, &v1::Sessions::Stub::Update, request);
+}
+
+absl::Status Client::DeleteSession(const std::string& id) {
+  v1::DeleteSessionRequest request;
+  request.set_id(id);
+  return impl_->Call(impl_->sessions, &v1::Sessions::Stub::Delete, request).status();
+}
+
+absl::StatusOr<v1::ListSessionsResponse> Client::ListSessions(
+    const v1::ListSessionsRequest& request) {
+  return impl_->Call(impl_->sessions, &v1::Sessions::Stub::List, request);
+}
+
+absl::StatusOr<std::vector<v1::Session>> Client::ListAllSessions(
+    const std::map<std::string, std::string>& labels) {
+  v1::ListSessionsRequest request;
+  request.set_page_size(1000);
+  request.mutable_labels()->insert(labels.begin(), labels.end());
+  std::vector<v1::Session> sessions;
+  do {
+    absl::StatusOr<v1::ListSessionsResponse> page = ListSessions(request);
+    if (!page.ok()) return page.status();
+    for (v1::Session& session : *page->mutable_sessions()) sessions.push_back(std::move(session));
+    request.set_page_token(page->next_page_token());
+  } while (!request.page_token().empty());
+  return sessions;
+}
+
+absl::StatusOr<v1::Model> Client::GetModel() {
+  return impl_->Call(impl_->models, &v1::Models::Stub::Get, v1::GetModelRequest());
+}
+
+absl::Status Client::CheckHealth(const std::string& service) {
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service(service);
+  const auto reply = impl_->Call(impl_->health, &grpc::health::v1::Health::Stub::Check, request);
+  if (!reply.ok()) return reply.status();
+  using Reply = grpc::health::v1::HealthCheckResponse;
+  if (reply->status() == Reply::SERVING) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("the server says ", Reply::ServingStatus_Name(reply->status())));
+}
+
+}  // namespace fermata::client

@@ -1,0 +1,102 @@
+#ifndef FERMATA_CLIENT_CLIENT_H_
+#define FERMATA_CLIENT_CLIENT_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "fermata/v1/generation.pb.h"
+#include "fermata/v1/models.pb.h"
+#include "fermata/v1/session.pb.h"
+
+// The client library of Fermata. Requests and replies are the messages of proto/fermata/v1, where
+// each field is documented. An error is the call's status; client/error.h takes its details apart.
+namespace fermata::client {
+
+inline constexpr char kDefaultAddress[] = "127.0.0.1:7411";
+
+struct ClientOptions {
+  std::string address = kDefaultAddress;  // Host and port, as gRPC writes them.
+  // Of each call, a stream as a whole; then it fails with DEADLINE_EXCEEDED.
+  absl::Duration deadline = absl::InfiniteDuration();
+  // Calls wait, up to the deadline, for a server that can not be reached yet, instead of failing
+  // with UNAVAILABLE.
+  bool wait_for_ready = false;
+  int max_reply_bytes = 64 << 20;  // A larger message fails its call with RESOURCE_EXHAUSTED.
+};
+
+// A turn on its way. One thread at a time reads; Cancel may be called by any.
+class GenerateStream {
+ public:
+  // Cancels the call if it is still running.
+  ~GenerateStream();
+  GenerateStream(const GenerateStream&) = delete;
+  GenerateStream& operator=(const GenerateStream&) = delete;
+
+  // Waits for the next event. False when there are no more: Finish says why.
+  bool Next(v1::GenerateResponse* event);
+  // The call's status, waiting for its end; events not read yet are dropped. OK means that
+  // `complete` was sent and the session is committed.
+  absl::Status Finish();
+  // Ends the call. The server stops within one step and commits what it has generated; what is on
+  // its way may still be read, then the status is CANCELLED. No effect on a call that has ended.
+  void Cancel();
+
+ private:
+  friend class Client;
+  struct Impl;
+  explicit GenerateStream(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// One connection to one server. Thread-safe.
+class Client {
+ public:
+  // Does not connect: the first call does.
+  explicit Client(const ClientOptions& options = {});
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  // Starts a turn, whose events the caller reads. Must not outlive the client.
+  std::unique_ptr<GenerateStream> StartGenerate(const v1::GenerateRequest& request);
+  // Runs a turn to its end, calling `on_event` (may be null) for each event, `complete` too. The
+  // call is cancelled when it returns false.
+  using EventCallback = std::function<bool(const v1::GenerateResponse&)>;
+  absl::StatusOr<v1::Complete> Generate(const v1::GenerateRequest& request,
+                                        const EventCallback& on_event = nullptr);
+
+  absl::StatusOr<v1::TokenizeResponse> Tokenize(const v1::TokenizeRequest& request);
+  absl::StatusOr<v1::DetokenizeResponse> Detokenize(const v1::DetokenizeRequest& request);
+  absl::StatusOr<v1::ScoreResponse> Score(const v1::ScoreRequest& request);
+
+  absl::StatusOr<v1::Session> CreateSession(const v1::CreateSessionRequest& request);
+  absl::StatusOr<v1::Session> GetSession(const std::string& id);
+  absl::StatusOr<v1::Session> UpdateSession(const v1::UpdateSessionRequest& request);
+  absl::Status DeleteSession(const std::string& id);
+  // One page.
+  absl::StatusOr<v1::ListSessionsResponse> ListSessions(const v1::ListSessionsRequest& request);
+  // All pages: every session that has all of `labels`, in the order of ids.
+  absl::StatusOr<std::vector<v1::Session>> ListAllSessions(
+      const std::map<std::string, std::string>& labels = {});
+
+  absl::StatusOr<v1::Model> GetModel();
+
+  // OK when the server says that it serves `service` ("" is the server as a whole); UNAVAILABLE
+  // when it says that it does not, or can not be reached; NOT_FOUND when it does not know the
+  // service.
+  absl::Status CheckHealth(const std::string& service = "");
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace fermata::client
+
+#endif  // FERMATA_CLIENT_CLIENT_H_
