@@ -38,7 +38,11 @@ class WeightScope {
   }
   absl::StatusOr<AlignedBuffer<float>> Read(std::string_view name,
                                             std::initializer_list<int64_t> shape) const {
-    return source_->Read(prefix_ + std::string(name), {shape.begin(), shape.size()});
+    return Read(name, std::span<const int64_t>(shape.begin(), shape.size()));
+  }
+  absl::StatusOr<AlignedBuffer<float>> Read(std::string_view name,
+                                            std::span<const int64_t> shape) const {
+    return source_->Read(prefix_ + std::string(name), shape);
   }
   bool Has(std::string_view name) const { return source_->Has(prefix_ + std::string(name)); }
   const std::string& prefix() const { return prefix_; }

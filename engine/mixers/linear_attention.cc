@@ -132,6 +132,34 @@ absl::StatusOr<Projection> ReadProjection(const WeightScope& weights, const std:
   return projection;
 }
 
+// The tensors of φ_k when it is tied to φ_q: a checkpoint may hold them under either's name.
+class TiedWeights : public WeightSource {
+ public:
+  TiedWeights(WeightScope own, WeightScope other)
+      : own_(std::move(own)), other_(std::move(other)) {}
+
+  absl::StatusOr<AlignedBuffer<float>> Read(std::string_view name,
+                                            std::span<const int64_t> shape) override {
+    return own_.Has(name) ? own_.Read(name, shape) : other_.Read(name, shape);
+  }
+  bool Has(std::string_view name) const override { return own_.Has(name) || other_.Has(name); }
+
+ private:
+  WeightScope own_;
+  WeightScope other_;
+};
+
+absl::StatusOr<std::unique_ptr<FeatureMap>> ReadFeatureMap(const MixerOptions& options,
+                                                           std::string_view name,
+                                                           const Config& config) {
+  TiedWeights tied(options.weights.Child(name), options.weights.Child("feature_map_q"));
+  return CreateFeatureMap(
+      config.feature_map,
+      {.head_dim = config.head_k_dim,
+       .config = options.config,
+       .weights = config.tie_feature_map_qk ? WeightScope(tied, "") : options.weights.Child(name)});
+}
+
 // Divides each row by (its sum + 1e-4), as the published layer's norm_q and norm_k do.
 void NormaliseFeatures(float* x, int64_t rows, int64_t dim) {
   for (int64_t row = 0; row < rows; ++row) {
@@ -176,8 +204,8 @@ class LinearAttention : public Mixer {
   Config config_;
   Projection q_, k_, v_;
   std::unique_ptr<FeatureMap> feature_map_q_;
-  std::unique_ptr<FeatureMap> feature_map_k_;  // Null: the same as q's.
-  AlignedBuffer<float> norm_;                  // Empty: no weights.
+  std::unique_ptr<FeatureMap> feature_map_k_;
+  AlignedBuffer<float> norm_;  // Empty: no weights.
   PackedMatrix gate_;
   PackedMatrix output_;
   std::vector<StateBlock> blocks_;
@@ -194,20 +222,8 @@ absl::StatusOr<std::unique_ptr<Mixer>> LinearAttention::Create(Config config,
                            ReadProjection(weights, "k", c.num_kv_heads * c.head_k_dim, c));
   FERMATA_ASSIGN_OR_RETURN(mixer->v_,
                            ReadProjection(weights, "v", c.num_kv_heads * c.head_v_dim, c));
-  FERMATA_ASSIGN_OR_RETURN(
-      mixer->feature_map_q_,
-      CreateFeatureMap(c.feature_map, {.head_dim = c.head_k_dim,
-                                       .config = options.config,
-                                       .weights = weights.Child("feature_map_q")}));
-  absl::StatusOr<std::unique_ptr<FeatureMap>> map_k =
-      CreateFeatureMap(c.feature_map, {.head_dim = c.head_k_dim,
-                                       .config = options.config,
-                                       .weights = weights.Child("feature_map_k")});
-  if (map_k.ok()) {
-    mixer->feature_map_k_ = *std::move(map_k);
-  } else if (!c.tie_feature_map_qk || !absl::IsNotFound(map_k.status())) {
-    return map_k.status();
-  }
+  FERMATA_ASSIGN_OR_RETURN(mixer->feature_map_q_, ReadFeatureMap(options, "feature_map_q", c));
+  FERMATA_ASSIGN_OR_RETURN(mixer->feature_map_k_, ReadFeatureMap(options, "feature_map_k", c));
   if (c.output_norm && c.elementwise_affine) {
     FERMATA_ASSIGN_OR_RETURN(mixer->norm_, weights.Read("norm.weight", {c.head_v_dim}));
   }
@@ -328,14 +344,12 @@ void LinearAttention::Forward(std::span<const SequenceRows> sequences, const flo
   const Config& c = config_;
   Arena& arena = *context.arena;
   const Arena::Scope scope(arena);
-  const FeatureMap& map_q = *feature_map_q_;
-  const FeatureMap& map_k = feature_map_k_ == nullptr ? map_q : *feature_map_k_;
-  float* q =
-      Features(map_q, Project(q_, sequences, x, rows, arena), rows * c.num_heads, c.norm_q, arena);
-  Scale(1.0f / std::sqrt(static_cast<float>(map_q.feature_dim())), q,
-        rows * c.num_heads * map_q.feature_dim());
-  const float* k = Features(map_k, Project(k_, sequences, x, rows, arena), rows * c.num_kv_heads,
-                            c.norm_k, arena);
+  const int64_t features = feature_map_q_->feature_dim();
+  float* q = Features(*feature_map_q_, Project(q_, sequences, x, rows, arena), rows * c.num_heads,
+                      c.norm_q, arena);
+  Scale(1.0f / std::sqrt(static_cast<float>(features)), q, rows * c.num_heads * features);
+  const float* k = Features(*feature_map_k_, Project(k_, sequences, x, rows, arena),
+                            rows * c.num_kv_heads, c.norm_k, arena);
   const float* v = Project(v_, sequences, x, rows, arena);
 
   const int64_t size = rows * c.num_heads * c.head_v_dim;
