@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/aligned_buffer.h"
 #include "engine/base/arena.h"
@@ -21,10 +22,11 @@ namespace fermata {
 struct ModelInfo {
   std::string name;    // The directory's name.
   std::string family;  // The config's model_type.
-  std::string
-      fingerprint;  // 32 hex digits over config and weights; states belong to one fingerprint.
-  std::string weights_dtype;  // As stored, e.g. "BF16"; "mixed" for several.
-  int64_t parameters = 0;
+  // 32 hex digits over config and weights; states belong to one fingerprint. Empty for a model that
+  // was not loaded from a directory.
+  std::string fingerprint;
+  std::string weights_dtype;  // As stored, e.g. "BF16"; "mixed" for several; empty as above.
+  int64_t parameters = 0;     // Numbers in the tensors that the model uses.
   int64_t num_layers = 0;
   int64_t hidden_size = 0;
   int64_t vocab_size = 0;
@@ -76,9 +78,11 @@ struct SequenceStep {
 // several threads with different states and workspaces.
 class Model {
  public:
-  // Scratch memory and counters of one thread's forward passes.
+  // Scratch memory and counters of one thread's forward passes. It only grows, so that a steady
+  // load allocates nothing.
   struct Workspace {
     Arena arena;
+    std::vector<SequenceRows> sequences;
     MixerCounters counters;
     // When set, Forward appends the residual stream of all rows: the embedding, then after each
     // block, then after the final norm in place of the last. For tests.
@@ -104,7 +108,8 @@ class Model {
 
   // Feeds each step's tokens to its sequence, and advances its state and position. Returns the rows
   // of logits asked for, in the order of the steps and of their tokens: [n, vocab_size], valid
-  // until the workspace is used again. No two steps may share a state.
+  // until the workspace is used again. No two steps may share a state; with no steps at all,
+  // nothing happens.
   std::span<const float> Forward(std::span<const SequenceStep> steps, Form form,
                                  Workspace& workspace) const;
 
@@ -112,6 +117,11 @@ class Model {
   struct Layers;
 
   Model();
+
+  // Reads the weights and makes the layers, as `config` describes them.
+  absl::Status Build(ConfigReader& config, WeightSource& weights);
+  // Lays out the state, and fills in what info says of it.
+  absl::Status AddState();
 
   ModelInfo info_;
   std::vector<StateBlockInfo> state_blocks_;

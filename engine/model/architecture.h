@@ -1,0 +1,58 @@
+#ifndef FERMATA_ENGINE_MODEL_ARCHITECTURE_H_
+#define FERMATA_ENGINE_MODEL_ARCHITECTURE_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/base/config_reader.h"
+
+namespace fermata {
+
+// One step of a block: x += mixer(RMSNorm(x)). Tensor names are relative to the block.
+struct SublayerPlan {
+  std::string norm;   // Module of the norm: "attn_norm".
+  std::string mixer;  // Name in the registry of mixers.
+  std::string name;   // Module of the mixer, and what its state blocks are called by: "attn".
+  ConfigReader* config = nullptr;  // Where the mixer's fields stand.
+};
+
+struct BlockPlan {
+  std::vector<SublayerPlan> sublayers;
+};
+
+// How a model of one architecture is put together and where its tensors are. Refers to the config
+// that it was made from.
+struct ModelPlan {
+  int64_t hidden_size = 0;
+  int64_t vocab_size = 0;
+  float norm_eps = 0;
+  std::string embeddings;  // Tensor [vocab_size, hidden_size].
+  std::string layers;      // Prefix of the blocks; a block's number follows.
+  std::string norm;        // Tensor of the final norm [hidden_size].
+  std::string head;        // Tensor [vocab_size, hidden_size].
+  std::vector<BlockPlan> blocks;
+  // Objects inside the config that mixers read from.
+  std::vector<std::unique_ptr<ConfigReader>> nested;
+};
+
+// One row of the table of architectures. `plan` fails with INVALID_ARGUMENT that names the field.
+struct Architecture {
+  std::string_view model_type;  // As config.json spells it.
+  absl::StatusOr<ModelPlan> (*plan)(ConfigReader& config);
+};
+
+// Every architecture there is.
+std::span<const Architecture> Architectures();
+
+// The plan of the model that `config` describes. INVALID_ARGUMENT for an unknown model_type, with
+// the list of those there are.
+absl::StatusOr<ModelPlan> PlanModel(ConfigReader& config);
+
+}  // namespace fermata
+
+#endif  // FERMATA_ENGINE_MODEL_ARCHITECTURE_H_
