@@ -32,17 +32,17 @@ struct SamplingParams {
   double frequency_penalty = 0.0;   // In [-100, 100]. Subtracted once for each occurrence.
   int32_t penalty_window = 256;     // In [0, kMaxPenaltyWindow].
   // Added to logits before all else. At most kMaxLogitBias ids, values in [-100, 100].
-  std::unordered_map<int32_t, float> logit_bias;
+  std::unordered_map<int32_t, float> logit_bias = {};
   uint64_t seed = 0;
 
   int32_t max_new_tokens = 128;  // In [0, kMaxNewTokens]. 0 consumes the prompt and generates
                                  // nothing.
   int32_t min_new_tokens = 0;  // In [0, max_new_tokens]. Until then, stop tokens can not be chosen
                                // nor stop strings match.
-  std::vector<int32_t> stop_token_ids;  // At most kMaxStopTokens.
+  std::vector<int32_t> stop_token_ids = {};  // At most kMaxStopTokens.
   // Stop strings (see StopMatcher): at most kMaxStopStrings, each UTF-8 of 1 to kMaxStopBytes
   // bytes.
-  std::vector<std::string> stop;
+  std::vector<std::string> stop = {};
 
   // -1: no log-probabilities; 0 <= n <= kMaxLogprobs: of the chosen token and of the n most likely.
   int32_t logprobs = -1;

@@ -9,6 +9,7 @@
 #include "engine/base/json.h"
 #include "engine/base/status.h"
 #include "engine/tokenizer/byte_level.h"
+#include "engine/tokenizer/utf8.h"
 
 namespace fermata {
 namespace {
@@ -97,8 +98,9 @@ absl::Status Bpe::ParseVocab(const JsonNode& node) {
   absl::flat_hash_set<int32_t> ids;
   ids.reserve(node.value().size());
   for (const auto& [token, value] : node.value().items()) {
-    const uint64_t id = value.is_number_unsigned() ? value.get<uint64_t>() : kMaxTokenId + 1ULL;
-    if (id > kMaxTokenId) return node.Error("the id of " + Quoted(token) + " is not a token id");
+    const int64_t id = value.is_number_integer() ? value.get<int64_t>() : -1;
+    if (id < 0 || id > kMaxTokenId)
+      return node.Error("the id of " + Quoted(token) + " is not a token id");
     if (!ids.insert(static_cast<int32_t>(id)).second) {
       return node.Error("the id " + std::to_string(id) + " stands twice");
     }
@@ -115,7 +117,8 @@ absl::Status Bpe::ParseBytes(const JsonNode& vocab) {
     if (bytes.has_value() && bytes->size() == 1) byte_ids_[static_cast<uint8_t>((*bytes)[0])] = id;
   }
   for (int byte = 0; byte < 256; ++byte) {
-    if (byte_ids_[byte] < 0) {
+    const bool in_utf8 = byte != 0xC0 && byte != 0xC1 && byte < 0xF5;
+    if (in_utf8 && byte_ids_[byte] < 0) {
       return vocab.Error("has no token for the byte " + std::to_string(byte));
     }
   }
@@ -148,7 +151,7 @@ void Bpe::FindWholeWords(bool ignore_merges,
   for (const auto& [token, id] : vocab_) {
     if (special.contains(token)) continue;
     std::optional<std::string> bytes = BytesOfToken(token);
-    if (!bytes.has_value() || bytes->empty()) continue;
+    if (!bytes.has_value() || bytes->empty() || Encodable(*bytes) != *bytes) continue;
     ids.clear();
     if (!ignore_merges) ApplyMerges(*bytes, ids);
     if (ignore_merges || (ids.size() == 1 && ids[0] == id)) {
@@ -160,6 +163,18 @@ void Bpe::FindWholeWords(bool ignore_merges,
 const Bpe::Merge* Bpe::FindMerge(int32_t left, int32_t right) const {
   const auto found = merges_.find(PairKey(left, right));
   return found == merges_.end() ? nullptr : &found->second;
+}
+
+std::string Bpe::Encodable(std::string_view bytes) const {
+  std::string result;
+  for (const char c : bytes) {
+    if (byte_ids_[static_cast<uint8_t>(c)] < 0) {
+      result += kReplacementCharacter;
+    } else {
+      result += c;
+    }
+  }
+  return result;
 }
 
 void Bpe::Encode(std::string_view word, std::vector<int32_t>& ids) const {

@@ -17,12 +17,17 @@ namespace fermata {
 // arXiv:1508.07909) over bytes. Immutable and thread-safe.
 class Bpe {
  public:
-  // Every byte must have a token, so that all bytes can be encoded; no merge may end in one of
-  // `special` (ids by token), so that no text turns into a special token by itself.
+  // Every byte that stands in UTF-8 must have a token, so that all text can be encoded; no merge
+  // may end in one of `special` (ids by token), so that no text turns into a special token by
+  // itself.
   static absl::StatusOr<Bpe> Parse(const JsonNode& node,
                                    const absl::flat_hash_map<std::string, int32_t>& special);
 
-  // Appends the ids of `word`, which may be any bytes. Takes O(n log n).
+  // `bytes`, those that have no token replaced by U+FFFD. Published vocabularies often lack the
+  // thirteen that UTF-8 never has (C0, C1, F5 to FF).
+  std::string Encodable(std::string_view bytes) const;
+
+  // Appends the ids of `word`, which must be UTF-8 or from Encodable. Takes O(n log n).
   void Encode(std::string_view word, std::vector<int32_t>& ids) const;
 
   // Id by token, in the file's spelling.
@@ -42,7 +47,7 @@ class Bpe {
   void ApplyMerges(std::string_view word, std::vector<int32_t>& ids) const;
 
   absl::flat_hash_map<std::string, int32_t> vocab_;
-  std::array<int32_t, 256> byte_ids_{};
+  std::array<int32_t, 256> byte_ids_{};          // -1: none.
   absl::flat_hash_map<uint64_t, Merge> merges_;  // By left id << 32 | right id.
   // The words that are one token: those that their merges turn into one, or, with ignore_merges,
   // all tokens. Most words of a text are found here.

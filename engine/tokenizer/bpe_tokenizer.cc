@@ -132,7 +132,7 @@ void BpeTokenizer::EncodeBytes(std::string_view text, bool parse_special,
       if (unit.valid) break;
       invalid += unit.length;
     }
-    if (invalid > 0) bpe_.Encode(text.substr(0, invalid), ids);
+    if (invalid > 0) bpe_.Encode(bpe_.Encodable(text.substr(0, invalid)), ids);
     text.remove_prefix(invalid);
   }
 }

@@ -22,7 +22,9 @@ namespace fermata {
 // - A post-processor's template adds nothing: a BOS that a model wants is the caller's to put in.
 // - Bytes that are not UTF-8, which that library does not take, are cut out: each run of them is a
 //   word by itself, neither normalised nor pre-tokenised, and what stands between two runs is a
-//   text of its own. Without a normaliser and a prefix space, every byte string round-trips.
+//   text of its own. A byte that has no token (published vocabularies leave out C0, C1 and F5 to
+//   FF, which UTF-8 never has) becomes U+FFFD. Without a normaliser and a prefix space, all text
+//   round-trips, and all bytes do where each has a token.
 //
 // An added token stands for its content, taken literally.
 class BpeTokenizer : public Tokenizer {

@@ -35,9 +35,9 @@ absl::StatusOr<bool> JsonNode::Bool(bool when_null) const {
 }
 
 absl::StatusOr<int32_t> JsonNode::TokenId() const {
-  if (value_->is_number_unsigned()) {
-    const uint64_t id = value_->get<uint64_t>();
-    if (id <= kMaxTokenId) return static_cast<int32_t>(id);
+  if (value_->is_number_integer()) {
+    const auto id = value_->get<int64_t>();
+    if (id >= 0 && id <= kMaxTokenId) return static_cast<int32_t>(id);
   }
   return Error("must be a token id, an integer from 0 to " + std::to_string(kMaxTokenId));
 }

@@ -147,6 +147,19 @@ TEST(BpeTokenizerTest, BytesThatAreNotUtf8AreWordsByThemselves) {
   EXPECT_THAT(tokenizer->Encode("e\xFF\xCC\x81", false), ElementsAre('e', 0xFF, 0xCC, 0x81));
 }
 
+TEST(BpeTokenizerTest, BytesWithoutTokensBecomeReplacementCharacters) {
+  auto json = TestTokenizerJson();
+  for (const int byte : {0xC0, 0xC1, 0xF5, 0xFF}) {
+    json["model"]["vocab"].erase(Spell(std::string(1, static_cast<char>(byte))));
+  }
+  const auto tokenizer = MustParse(json);
+  EXPECT_THAT(tokenizer->Encode("a\xFF\x80\xC0", false),
+              ElementsAre('a', 0xEF, 0xBF, 0xBD, 0x80, 0xEF, 0xBF, 0xBD));
+  json["model"]["vocab"].erase("a");
+  EXPECT_THAT(std::string(BpeTokenizer::Parse(json.dump(), "f").status().message()),
+              HasSubstr("f: model.vocab: has no token for the byte 97"));
+}
+
 TEST(BpeTokenizerTest, PrefixSpaceGoesBeforeWhatHasNone) {
   auto json = TestTokenizerJson({{" ", "a"}});
   json["pre_tokenizer"]["add_prefix_space"] = true;
@@ -240,7 +253,7 @@ TEST(BpeTokenizerTest, WhatIsNotSupportedIsRefusedByItsPath) {
       {"/added_tokens/0", {{"id", 300}}, "f: added_tokens[0].content: must be a string"},
       {"/added_tokens/0", TestAddedToken(300, ""), "f: added_tokens[0].content: must have"},
       {"/added_tokens/0", TestAddedToken(-3, "x"), "f: added_tokens[0].id: must be a token id"},
-      {"/added_tokens/0", TestAddedToken(256, "x"), "f: added_tokens: the id 256 is another"},
+      {"/added_tokens/0", TestAddedToken(256, "xy"), "f: added_tokens: the id 256 is another"},
       {"/added_tokens/0", TestAddedToken(300, "a"), "f: added_tokens: \"a\" has another id"},
   };
   for (const Refusal& refusal : refusals) {
