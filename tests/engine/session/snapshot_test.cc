@@ -172,12 +172,13 @@ TEST(SnapshotTest, ImpossibleFieldsUnderRightChecksumsAreFound) {
       {"pending token missing", set(64 + 40, most, 4)},
       {"pending token negative", set(64 + 40, most - 1, 4)},
       {"label_count huge", set(64 + 44, most, 4)},
-      {"label_count one less", set(64 + 44, 2, 4)},
-      {"label_count one more", set(64 + 44, 4, 4)},
+      {"label_count one less", set(64 + 44, 3, 4)},
+      {"label_count one more", set(64 + 44, 5, 4)},
       {"id empty", set(64 + 48, 0, 4)},
       {"id length huge", set(64 + 48, most, 4)},
       {"id length past the record", set(64 + 48, 128, 4)},
       {"labels out of order", [](std::string& bytes) { bytes[bytes.find("topic")] = 'a'; }},
+      {"labels doubled", [](std::string& bytes) { bytes.replace(bytes.find("uses"), 4, "user"); }},
       {"label key empty", [](std::string& bytes) { bytes[bytes.find("user") - 4] = 0; }},
   };
   const std::string good = EncodeSnapshot(FullRecord("s"), SomeState(100, 1));

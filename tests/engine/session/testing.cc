@@ -13,11 +13,7 @@ SessionRecord FullRecord(std::string_view id) {
   record.position = 123'456'789'012;
   record.pending_token = 65'000;
   record.sampler_memory = std::string("\x01\x00\x00\x00\xff", 5);
-  record.labels = {{"user", "ann"},
-                   {"empty", ""},
-                   {"topic",
-                    "gr\xc3\xbc\xc3\x9f"
-                    "e"}};
+  record.labels = {{"user", "ann"}, {"uses", "two"}, {"empty", ""}, {"topic", "gr\xc3\xbcn"}};
   record.create_time = absl::FromUnixNanos(1'600'000'000'000'000'001);
   record.update_time = absl::FromUnixNanos(1'700'000'000'000'000'002);
   record.ttl = absl::Seconds(90) + absl::Nanoseconds(3);
