@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <iterator>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -75,8 +76,8 @@ Candidate LastOfTopK(size_t k, std::vector<Candidate>& selection) {
   return selection[k - 1];
 }
 
-// The last of the fewest first by Precedes whose weights reach `mass`. Sorts ever longer beginnings
-// of `selection`, since few tokens hold most of the mass.
+// The last of the fewest first by Precedes whose weights reach `mass`. Reorders `selection`: sorts
+// ever longer beginnings of it, since few tokens hold most of the mass.
 Candidate LastOfTopP(double mass, std::vector<Candidate>& selection) {
   double reached = 0;
   size_t sorted = 0;
@@ -106,8 +107,14 @@ void Truncate(const SamplingParams& params, std::vector<Candidate>& candidates) 
     KeepUpTo(LastOfTopK(params.top_k, selection), candidates);
   }
   if (params.top_p < 1) {
-    selection = candidates;
-    KeepUpTo(LastOfTopP(params.top_p * Sum(candidates), selection), candidates);
+    // All tokens below a fraction (1 - p) / n of the mass hold less than what may be dropped, so
+    // the rest reaches p. Half of that leaves room for rounding.
+    const double sum = Sum(candidates);
+    const double least = 0.5 * (1 - params.top_p) * sum / static_cast<double>(candidates.size());
+    selection.clear();
+    std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(selection),
+                 [&](const Candidate& c) { return c.weight >= least; });
+    KeepUpTo(LastOfTopP(params.top_p * sum, selection), candidates);
   }
   if (params.min_p > 0) {
     std::erase_if(candidates, [&](const Candidate& c) { return c.weight < params.min_p; });
@@ -132,7 +139,10 @@ int32_t Choose(std::span<const float> logits, const SamplingParams& params,
                const SamplerMemory& memory, int64_t position, bool allow_stop) {
   thread_local std::vector<Candidate> candidates;
   Adjust(logits, params, memory, allow_stop, candidates);
-  const Candidate best = *std::min_element(candidates.begin(), candidates.end(), Precedes);
+  Candidate best = candidates.front();
+  for (const Candidate& candidate : candidates) {
+    if (candidate.logit > best.logit) best = candidate;
+  }
   if (best.logit == kImpossible) return SmallestAllowed(params, allow_stop, logits.size());
   if (params.temperature == 0) return best.id;
   for (Candidate& candidate : candidates) {

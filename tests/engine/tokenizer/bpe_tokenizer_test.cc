@@ -86,10 +86,10 @@ TEST(BpeTest, MergesAsDefinedOnRandomTables) {
 
 TEST(BpeTest, LongWordsAreEncodedWhole) {
   const auto tokenizer = MustParse(OneWordJson({{"a", "a"}, {"aa", "aa"}}));
-  const auto ids = tokenizer->Encode(std::string(4'000'003, 'a'), false);
-  ASSERT_EQ(ids.size(), 1'000'002u);
+  const auto ids = tokenizer->Encode(std::string(1'000'003, 'a'), false);
+  ASSERT_EQ(ids.size(), 250'002u);
   EXPECT_EQ(ids.front(), 257);
-  EXPECT_EQ(ids[1'000'000], 256);
+  EXPECT_EQ(ids[250'000], 256);
   EXPECT_EQ(ids.back(), 'a');
 }
 
