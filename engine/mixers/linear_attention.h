@@ -15,26 +15,27 @@ namespace fermata {
 //   q, k    = φ_q(q) / √feature_dim, φ_k(k) head by head; k and v are shared by groups of heads
 //   o       = W_o (RMSNorm(recurrence(q, k, v)) ∘ silu(W_g x))
 //
-// | config             | default             | meaning | | ------------------ | -------------------
-// | ---------------------------------------------------- | | num_heads          | | heads of q, and
-// of the state                         | | num_kv_heads       | num_heads           | heads of k
-// and v; divides num_heads                  | | expand_k, expand_v | 1                   | width of
-// all heads' q, and v, over hidden_size       | | feature_map        | elementwise_product | φ, by
-// its name in features/; its own fields with it  | | tie_feature_map_qk | false               | φ_k
-// may be left out of the checkpoint: it is φ_q     | | norm_q, norm_k     | false               |
-// features are divided by (their sum + 1e-4)           | | norm_feature_map   | false | divide by
-// qᵀz                                        | | output_norm        | rmsnorm             | of each
-// head's output; or identity                   | | elementwise_affine | true                |
-// whether that norm has weights                        | | norm_eps           | 1e-6 | its epsilon
-// |
+// | config             | default             | meaning                                              |
+// | ------------------ | ------------------- | ---------------------------------------------------- |
+// | num_heads          |                     | heads of q, and of the state                         |
+// | num_kv_heads       | num_heads           | heads of k and v; divides num_heads                  |
+// | expand_k, expand_v | 1                   | width of all heads' q, and v, over hidden_size       |
+// | feature_map        | elementwise_product | φ, by its name in features/, with its own fields     |
+// | tie_feature_map_qk | false               | φ_k may be left out of the checkpoint: it is φ_q     |
+// | norm_q, norm_k     | false               | features are divided by (their sum + 1e-4)           |
+// | norm_feature_map   | false               | divide by qᵀz                                        |
+// | output_norm        | rmsnorm             | of each head's output; or identity                   |
+// | elementwise_affine | true                | whether that norm has weights                        |
+// | norm_eps           | 1e-6                | its epsilon                                          |
 //
 // Fermata's additions:
 //
-// | config             | default             | meaning | | ------------------ | -------------------
-// | ---------------------------------------------------- | | decay              | all 1 | γ in (0,
-// 1] of each head, on S and on z              | | use_short_conv     | false               |
-// depthwise causal convolutions, without bias          | | conv_size          | 4 | their taps | |
-// use_output_gate    | false               | the gate silu(W_g x)                                 |
+// | config             | default             | meaning                                              |
+// | ------------------ | ------------------- | ---------------------------------------------------- |
+// | decay              | all 1               | γ in (0, 1] of each head, on S and on z              |
+// | use_short_conv     | false               | depthwise causal convolutions, without bias          |
+// | conv_size          | 4                   | their taps                                           |
+// | use_output_gate    | false               | the gate silu(W_g x)                                 |
 //
 // Tensors: {q,k,v,o}_proj.weight, norm.weight [head_v_dim], feature_map_{q,k}.*,
 // {q,k,v}_conv1d.weight [width, 1, conv_size], g_proj.weight [num_heads · head_v_dim, hidden].
