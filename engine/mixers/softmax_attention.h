@@ -12,14 +12,14 @@ namespace fermata {
 // the baseline that linear mixers are measured against, and the attention layers of hybrid models.
 // The layout is flash-linear-attention's `Attention` layer.
 //
-// | config       | default   | meaning | | ------------ | --------- |
-// ------------------------------------------------------------------- | | num_heads    | | heads of
-// q                                                          | | num_kv_heads | num_heads | heads
-// of k and v, shared by groups of heads; divides num_heads      | | qkv_bias     | false     |
-// biases on q, k and v                                                | | qk_norm      | false |
-// RMSNorm (epsilon 1e-5) of each head of q and k, before the rotation | | window_size  | null |
-// attend to so many tokens, the current one included; null: to all    | | rope_theta   | 10000 |
-// base of the rotary embedding; an explicit null: none                |
+// | config       | default   | meaning                                                             |
+// | ------------ | --------- | ------------------------------------------------------------------- |
+// | num_heads    |           | heads of q                                                          |
+// | num_kv_heads | num_heads | heads of k and v, shared by groups of heads; divides num_heads      |
+// | qkv_bias     | false     | biases on q, k and v                                                |
+// | qk_norm      | false     | RMSNorm (epsilon 1e-5) of each head of q and k, before the rotation |
+// | window_size  | null      | attend to so many tokens, the current one included; null: to all    |
+// | rope_theta   | 10000     | base of the rotary embedding; an explicit null: none                |
 //
 // Tensors: {q,k,v,o}_proj.weight, {q,k,v}_proj.bias with qkv_bias, {q,k}_norm.weight [head_dim]
 // with qk_norm. head_dim = hidden_size / num_heads.
