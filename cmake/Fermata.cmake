@@ -11,7 +11,8 @@ option(FERMATA_ASSERTIONS "Keep assert() in optimised builds" OFF)
 set(FERMATA_SANITIZE "" CACHE STRING "Sanitizers to build with, as -fsanitize takes them")
 
 # No -march: the kernels pick their instructions at run time, the rest must run on any x86-64.
-add_compile_options(-Wall -Wextra -Werror)
+# Designated initialisers name what they set; what they leave out is meant.
+add_compile_options(-Wall -Wextra -Werror -Wno-missing-field-initializers)
 if(NOT FERMATA_ASSERTIONS)
   add_compile_definitions(NDEBUG)
 endif()
