@@ -18,6 +18,9 @@ uint64_t PairKey(int32_t left, int32_t right) {
   return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
 }
 
+// The longest word for which a thread keeps its scratch memory.
+constexpr size_t kKeptSymbols = 1 << 16;
+
 // The two tokens of a merge, published as "a b" or as ["a", "b"].
 absl::StatusOr<std::pair<std::string, std::string>> ParsePair(const JsonNode& merges, size_t i) {
   const nlohmann::json& value = merges.value()[i];
@@ -228,6 +231,10 @@ void Bpe::ApplyMerges(std::string_view word, std::vector<int32_t>& ids) const {
     consider(pair.position);
   }
   for (int32_t i = 0; i >= 0 && i < size; i = symbols[i].next) ids.push_back(symbols[i].id);
+  if (symbols.capacity() > kKeptSymbols) {
+    std::vector<Symbol>().swap(symbols);
+    std::vector<PairAt>().swap(heap);
+  }
 }
 
 }  // namespace fermata

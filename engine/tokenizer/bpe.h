@@ -27,7 +27,8 @@ class Bpe {
   // thirteen that UTF-8 never has (C0, C1, F5 to FF).
   std::string Encodable(std::string_view bytes) const;
 
-  // Appends the ids of `word`, which must be UTF-8 or from Encodable. Takes O(n log n).
+  // Appends the ids of `word`, which must be UTF-8 or from Encodable, and of less than 2 GiB. Takes
+  // O(n log n).
   void Encode(std::string_view word, std::vector<int32_t>& ids) const;
 
   // Id by token, in the file's spelling.
