@@ -1,14 +1,30 @@
 #include "engine/base/parallel.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include <omp.h>
 
 namespace fermata {
+namespace {
 
-void SetComputeThreads(int threads) { omp_set_num_threads(std::max(threads, 1)); }
+// OpenMP's own setting belongs to the thread that makes it, and the thread that computes is seldom
+// the one that reads the flags.
+std::atomic<int>& Threads() {
+  static std::atomic<int> threads = omp_get_max_threads();
+  return threads;
+}
 
-int ComputeThreads() { return omp_get_max_threads(); }
+}  // namespace
+
+void SetComputeThreads(int threads) { Threads() = std::max(threads, 1); }
+
+int ComputeThreads() { return Threads(); }
+
+void ApplyComputeThreads() {
+  const int threads = ComputeThreads();
+  if (omp_get_max_threads() != threads) omp_set_num_threads(threads);
+}
 
 void ParallelFor(int64_t count, int64_t grain,
                  absl::FunctionRef<void(int64_t begin, int64_t end)> body) {

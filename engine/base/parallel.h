@@ -12,6 +12,10 @@ namespace fermata {
 void SetComputeThreads(int threads);
 int ComputeThreads();
 
+// Makes a library that runs OpenMP by itself use ComputeThreads() threads when the calling thread
+// calls it. Cheap when nothing has changed.
+void ApplyComputeThreads();
+
 // Calls `body(begin, end)` on disjoint ranges that cover [0, count), on up to ComputeThreads()
 // threads, and returns when all are done. How the range is cut depends on the thread count, so
 // `body` must compute each index by itself for results to be reproducible. Ranges hold at least

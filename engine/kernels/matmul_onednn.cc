@@ -13,6 +13,7 @@
 
 #include "dnnl.hpp"
 #include "engine/base/aligned_buffer.h"
+#include "engine/base/parallel.h"
 #include "engine/base/philox.h"
 #include "engine/kernels/huge_buffer.h"
 #include "engine/kernels/matmul_backend.h"
@@ -33,6 +34,7 @@ dnnl::engine& Cpu() {
 }
 
 dnnl::stream& ThreadStream() {
+  ApplyComputeThreads();
   thread_local dnnl::stream stream(Cpu());
   return stream;
 }

@@ -2,12 +2,13 @@
 
 #include <cmath>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/kernels/elementwise.h"
 #include "gtest/gtest.h"
-#include "hwy/highway.h"
 #include "tests/conformance.h"
+#include "tests/engine/kernels/targets.h"
 #include "tests/random_weights.h"
 
 namespace fermata {
@@ -116,18 +117,6 @@ void ExpectClose(const std::vector<float>& actual, const Expected& expected, dou
   }
 }
 
-template <typename Body>
-void ForEachTarget(Body body) {
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    body(target);
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-}
-
 struct Size {
   int64_t features, values;
 };
@@ -149,7 +138,8 @@ void ForEachProblem(std::initializer_list<int64_t> counts, Body body) {
 }
 
 TEST(LinearAttentionTest, FormsMatchFloat64) {
-  ForEachTarget([](int64_t) {
+  ForEachTarget([](std::string_view target) {
+    SCOPED_TRACE(target);
     ForEachProblem({1, 2, 63, 130}, [](const Problem& problem) {
       const Result expected = Oracle(problem);
       for (const Form form : kForms) {
@@ -198,8 +188,8 @@ TEST(LinearAttentionTest, ChunkwiseBitsDoNotDependOnCutsAtChunks) {
 TEST(LinearAttentionTest, BitsAreThoseOfEveryTargetThatFuses) {
   ForEachProblem({9}, [](const Problem& problem) {
     std::vector<Problem> results;
-    ForEachTarget([&](int64_t target) {
-      if (target > HWY_AVX2) return;  // Later targets have lower bits.
+    ForEachTarget([&](std::string_view target) {
+      if (!HasFusedMultiplyAdd(target)) return;
       results.push_back(problem);
       Compute(Form::kRecurrent, results.back().Run(0, problem.count), 0);
     });

@@ -1,0 +1,85 @@
+#include "engine/base/parallel.h"
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace fermata {
+namespace {
+
+class ParallelTest : public testing::Test {
+ protected:
+  ~ParallelTest() override { SetComputeThreads(threads_); }
+
+ private:
+  const int threads_ = ComputeThreads();
+};
+
+TEST_F(ParallelTest, CoversEachIndexOnce) {
+  for (const int threads : {1, 2, 3, 7}) {
+    SetComputeThreads(threads);
+    EXPECT_EQ(ComputeThreads(), threads);
+    for (const int64_t count : {0, 1, 2, 6, 7, 8, 100}) {
+      std::vector<std::atomic<int>> seen(count);
+      ParallelFor(count, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) ++seen[i];
+      });
+      for (const auto& times : seen) EXPECT_EQ(times, 1);
+    }
+  }
+}
+
+TEST_F(ParallelTest, RangesHoldAGrain) {
+  SetComputeThreads(4);
+  std::mutex mutex;
+  std::vector<int64_t> sizes;
+  const auto record = [&](int64_t begin, int64_t end) {
+    const std::lock_guard lock(mutex);
+    sizes.push_back(end - begin);
+  };
+  ParallelFor(100, 40, record);
+  EXPECT_EQ(sizes, (std::vector<int64_t>{50, 50}));
+  sizes.clear();
+  ParallelFor(100, 1000, record);
+  EXPECT_EQ(sizes, std::vector<int64_t>{100});
+}
+
+TEST_F(ParallelTest, AtLeastOneThread) {
+  SetComputeThreads(0);
+  EXPECT_EQ(ComputeThreads(), 1);
+}
+
+// The setting is the process's: the thread that computes is seldom the one that reads the flags.
+TEST_F(ParallelTest, TheSettingHoldsOnEveryThread) {
+  SetComputeThreads(3);
+  std::thread([] {
+    EXPECT_EQ(ComputeThreads(), 3);
+    std::atomic<int> ranges = 0;
+    ParallelFor(300, 1, [&](int64_t, int64_t) { ++ranges; });
+    EXPECT_EQ(ranges, 3);
+  }).join();
+}
+
+TEST_F(ParallelTest, SeveralCallersAtOnce) {
+  SetComputeThreads(2);
+  std::vector<std::thread> callers;
+  std::atomic<int64_t> sum = 0;
+  for (int caller = 0; caller < 4; ++caller) {
+    callers.emplace_back([&] {
+      for (int repeat = 0; repeat < 20; ++repeat) {
+        ParallelFor(1000, 1, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) sum += i;
+        });
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(sum, 4 * 20 * 999 * 1000 / 2);
+}
+
+}  // namespace
+}  // namespace fermata
