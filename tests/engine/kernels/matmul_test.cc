@@ -13,6 +13,7 @@
 #include "engine/kernels/matmul_backend.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/engine/kernels/targets.h"
 
 namespace fermata {
 namespace {
@@ -145,6 +146,28 @@ INSTANTIATE_TEST_SUITE_P(Backends, MatmulBackendTest, testing::Values(&PackPanel
                          [](const auto& info) {
                            return std::string(info.param == &PackPanels ? "Panels" : "OneDnn");
                          });
+
+// The layout of panels and the order of sums are the same for all; only the width differs.
+TEST(PanelsTest, InstructionSetsAgree) {
+  for (const Size& size : kSizes) {
+    constexpr int64_t kRows = 29;
+    const auto weights = Normals(size.out_features * size.in_features, 7);
+    const auto x = Normals(kRows * size.in_features, 8);
+    const auto matrix = PackPanels(weights.data(), size.out_features, size.in_features);
+    std::vector<float> first;
+    ForEachTarget([&](const char* target) {
+      std::vector<float> y(kRows * size.out_features);
+      matrix->Multiply(x.data(), kRows, y.data());
+      if (first.empty()) first = y;
+      if (HasFusedMultiplyAdd(target)) {
+        EXPECT_EQ(y, first) << target;
+      } else {
+        const float tolerance = 1e-4f * std::sqrt(static_cast<float>(size.in_features));
+        EXPECT_THAT(y, testing::Pointwise(testing::FloatNear(tolerance), first)) << target;
+      }
+    });
+  }
+}
 
 class FixedWeights : public WeightSource {
  public:
