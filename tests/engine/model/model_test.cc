@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/parallel.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/model/models.h"
+#include "tests/random_weights.h"
 
 namespace fermata {
 namespace {
@@ -116,6 +118,25 @@ TEST(ModelTest, NeighboursInTheBatchChangeNoBit) {
       }
     }
   });
+}
+
+TEST(ModelTest, TheNumberOfThreadsChangesNoBit) {
+  const int before = ComputeThreads();
+  nlohmann::json wide = LinearConfigs()[2].config;  // Enough work for several threads.
+  wide.update({{"hidden_size", 192}, {"intermediate_size", 512}, {"vocab_size", 1000}});
+  const auto model = RandomModel(wide);
+  const auto tokens = RandomTokens(kLength, 1000, 13);
+  for (const Form form : kForms) {
+    SCOPED_TRACE(FormName(form));
+    std::vector<Outputs> outputs;
+    for (const int threads : {1, 2, 5}) {
+      SetComputeThreads(threads);
+      SequenceState state = model->NewState();
+      outputs.push_back(Feed(*model, state, tokens, form));
+      EXPECT_TRUE(SameBits(outputs.front().logits, outputs.back().logits)) << threads;
+    }
+  }
+  SetComputeThreads(before);
 }
 
 TEST(ModelTest, AForkIsIndependent) {
@@ -229,6 +250,72 @@ TEST(ModelTest, KvEquivalentIsWhatSoftmaxAttentionHolds) {
       Feed(*softmax, state, RandomTokens(count, 40, 11), Form::kRecurrent);
       EXPECT_EQ(state.cache_bytes(), linear->info().kv_equivalent_bytes_per_token * state.position);
     }
+  }
+}
+
+// The fields of flash-linear-attention's TransformerConfig, with its defaults where size allows.
+TEST(ModelTest, APublishedTransformerConfigLeavesNothingUnread) {
+  const nlohmann::json config = {{"model_type", "transformer"},
+                                 {"architectures", {"TransformerForCausalLM"}},
+                                 {"hidden_size", 32},
+                                 {"num_hidden_layers", 2},
+                                 {"num_heads", 4},
+                                 {"num_kv_heads", nullptr},
+                                 {"qkv_bias", false},
+                                 {"qk_norm", false},
+                                 {"window_size", nullptr},
+                                 {"rope_theta", 10000.0},
+                                 {"max_position_embeddings", 2048},
+                                 {"hidden_ratio", 4},
+                                 {"intermediate_size", nullptr},
+                                 {"hidden_act", "swish"},
+                                 {"initializer_range", 0.02},
+                                 {"elementwise_affine", true},
+                                 {"norm_eps", 1e-6},
+                                 {"use_cache", true},
+                                 {"pad_token_id", nullptr},
+                                 {"bos_token_id", 1},
+                                 {"eos_token_id", 2},
+                                 {"tie_word_embeddings", false},
+                                 {"fuse_norm", true},
+                                 {"fuse_swiglu", true},
+                                 {"fuse_cross_entropy", true},
+                                 {"fuse_linear_cross_entropy", false},
+                                 {"use_l2warp", false},
+                                 {"vocab_size", 50},
+                                 {"torch_dtype", "float32"},
+                                 {"transformers_version", "4.48.0"}};
+  EXPECT_THAT(RandomModel(config)->info().remarks, ElementsAre());
+}
+
+// With the identity map, k = (a, a, …) and q = (b, -b, …) in each head, every denominator vanishes.
+TEST(ModelTest, EveryClampedDenominatorIsCounted) {
+  nlohmann::json config = LinearConfigs()[1].config;
+  config["feature_map"] = "identity";
+  RandomWeights weights(1);
+  std::vector<float> k(24 * 24);
+  std::vector<float> q(24 * 24);
+  for (int64_t row = 0; row < 24; ++row) {
+    for (int64_t column = 0; column < 24; ++column) {
+      k[row * 24 + column] = 0.1f * static_cast<float>(1 + (row / 8 + column) % 5);
+      q[row * 24 + column] = row % 2 == 0 ? k[row * 24 + column] : -k[row * 24 + column];
+    }
+  }
+  for (const char* layer : {"model.layers.0.attn.", "model.layers.1.attn."}) {
+    weights.Set(std::string(layer) + "k_proj.weight", k);
+    weights.Set(std::string(layer) + "q_proj.weight", q);
+  }
+  ConfigReader reader(config, "config.json");
+  const auto model = Model::Create(reader, weights);
+  ASSERT_TRUE(model.ok()) << model.status();
+  for (const Form form : kForms) {
+    SCOPED_TRACE(FormName(form));
+    Model::Workspace workspace;
+    SequenceState state = (*model)->NewState();
+    const auto tokens = RandomTokens(7, 40, 1);
+    const SequenceStep step = {tokens, &state, SequenceStep::Logits::kNone};
+    EXPECT_TRUE((*model)->Forward({&step, 1}, form, workspace).empty());
+    EXPECT_EQ(workspace.counters.denominator_clamps, 7 * 3 * 2);  // Tokens, heads, layers.
   }
 }
 
