@@ -31,8 +31,8 @@ absl::StatusOr<std::unique_ptr<FeatureMap>> CreateFeatureMap(std::string_view na
     if (entry.name == name) return entry.create(options);
     absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(entry.name));
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("feature_map: there is no ", std::string(name), "; there are ", names));
+  return options.config->Error(
+      "feature_map", absl::StrCat("there is no ", std::string(name), "; there are ", names));
 }
 
 }  // namespace fermata

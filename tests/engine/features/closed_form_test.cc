@@ -107,7 +107,7 @@ TEST_F(ClosedFormTest, Dpfp) {
     for (int64_t j = 1; j <= 4; ++j) {
       for (int64_t i = 0; i < kSize; ++i) {
         const auto rectified = [&](int64_t at) {
-          return at < kDim ? std::max(x[at], 0.0) : std::max(-x[at - kDim], 0.0);
+          return at < kDim ? std::max(x[at], 0.0) : -std::max(x[at - kDim], 0.0);
         };
         features.push_back(rectified(i) * rectified((i - j + kSize) % kSize));
       }
