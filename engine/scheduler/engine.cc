@@ -25,7 +25,7 @@ constexpr std::chrono::seconds kHousekeepingInterval{1};
 
 absl::Status DrainingError() {
   return MakeError(absl::StatusCode::kUnavailable, "the server is shutting down",
-                   {.reason = "DRAINING", .metadata = {}, .retry_after = {}});
+                   {.reason = "DRAINING"});
 }
 
 absl::Status ValidateTokens(const std::vector<int32_t>& tokens, int64_t vocab_size,
@@ -145,7 +145,7 @@ absl::Status Engine::Impl::Validate(const TurnRequest& request) const {
     return MakeError(absl::StatusCode::kFailedPrecondition,
                      "this model has softmax attention layers whose state grows with the position, "
                      "so its sequences can not be kept as sessions",
-                     {.reason = "UNBOUNDED_STATE", .metadata = {}, .retry_after = {}});
+                     {.reason = "UNBOUNDED_STATE"});
   }
   if (!request.session.has_value() && request.prompt.text.empty() &&
       request.prompt.token_ids.empty()) {
@@ -161,7 +161,7 @@ absl::Status Engine::Impl::ReservePlace() {
     return MakeError(absl::StatusCode::kResourceExhausted,
                      absl::StrCat("the queue is full: ", options_.max_running, " running and ",
                                   options_.max_queued, " waiting requests are the limit"),
-                     {.reason = "QUEUE_FULL", .metadata = {}, .retry_after = options_.retry_after});
+                     {.reason = "QUEUE_FULL", .retry_after = options_.retry_after});
   }
   ++places_taken_;
   return absl::OkStatus();
@@ -233,8 +233,7 @@ void Engine::Impl::Wake() {
 void Engine::Impl::Drain(absl::Duration grace) {
   std::unique_lock lock(mutex_);
   inbox_.draining = true;
-  inbox_.drain_deadline =
-      std::min(inbox_.drain_deadline, Clock::now() + absl::ToChronoNanoseconds(grace));
+  inbox_.drain_deadline = std::min(inbox_.drain_deadline, After(grace));
   wake_ = true;
   work_ready_.notify_one();
   all_done_.wait(lock, [this] { return places_taken_ == 0; });

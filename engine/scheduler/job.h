@@ -11,12 +11,16 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "engine/model/model.h"
 #include "engine/scheduler/requests.h"
 
 namespace fermata {
 
 using Clock = std::chrono::steady_clock;
+
+// The moment that comes `limit` from now; time_point::max() when that is too far to count.
+Clock::time_point After(absl::Duration limit);
 
 // What a job wants from the next step.
 struct JobStep {

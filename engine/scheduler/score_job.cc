@@ -67,7 +67,7 @@ void ScoreJob::Complete() {
 void ScoreJob::Stop(FinishReason reason) {
   if (reason == FinishReason::kDrained) {
     Fail(MakeError(absl::StatusCode::kUnavailable, "the server is shutting down",
-                   {.reason = "DRAINING", .metadata = {}, .retry_after = {}}));
+                   {.reason = "DRAINING"}));
   } else {
     Fail(absl::CancelledError("cancelled by the client"));
   }
