@@ -98,6 +98,7 @@ class Engine::Impl {
   // Takes a place in the queue for one request, or says why there is none.
   absl::Status ReservePlace();
   void ReleasePlace();
+  Job::Hooks Hooks();
   void Enqueue(std::shared_ptr<Job> job);
 
   void RunIntake();
@@ -111,6 +112,8 @@ class Engine::Impl {
   void Step();
   void RunPass(std::span<Feed> feeds, Form form, StepStats& stats);
   void Retire(Running& running);
+  // A job has told its client of its end.
+  void CountDone();
 
   const Parts parts_;
   const EngineOptions options_;
@@ -123,7 +126,8 @@ class Engine::Impl {
   std::deque<std::shared_ptr<Job>> intake_;
   Inbox inbox_;
   bool wake_ = false;
-  int places_taken_ = 0;  // Requests accepted and not done.
+  int places_taken_ = 0;  // Of max_running + max_queued.
+  int unfinished_ = 0;    // Jobs that have yet to tell their clients of their end.
   int num_running_ = 0;
 
   // The engine thread's own:
@@ -169,13 +173,23 @@ absl::Status Engine::Impl::ReservePlace() {
 
 void Engine::Impl::ReleasePlace() {
   const std::lock_guard lock(mutex_);
-  if (--places_taken_ == 0) all_done_.notify_all();
+  --places_taken_;
+}
+
+void Engine::Impl::CountDone() {
+  const std::lock_guard lock(mutex_);
+  if (--unfinished_ == 0) all_done_.notify_all();
+}
+
+Job::Hooks Engine::Impl::Hooks() {
+  return {.wake = [this] { Wake(); }, .release_place = [this] { ReleasePlace(); }};
 }
 
 void Engine::Impl::Enqueue(std::shared_ptr<Job> job) {
   {
     const std::lock_guard lock(mutex_);
     intake_.push_back(std::move(job));
+    ++unfinished_;
   }
   intake_ready_.notify_one();
 }
@@ -198,7 +212,7 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> Engine::Impl::Submit(
                                      Turn::Parts{.model = parts_.model,
                                                  .tokenizer = parts_.tokenizer,
                                                  .observer = parts_.observer,
-                                                 .wake = [this] { Wake(); }});
+                                                 .hooks = Hooks()});
   Enqueue(turn);
   return turn;
 }
@@ -217,7 +231,7 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> Engine::Impl::Score(ScoreRequest 
   auto job = std::make_shared<ScoreJob>(
       std::move(request), std::move(done),
       ScoreJob::Parts{
-          .tokenizer = parts_.tokenizer, .observer = parts_.observer, .wake = [this] { Wake(); }});
+          .tokenizer = parts_.tokenizer, .observer = parts_.observer, .hooks = Hooks()});
   Enqueue(job);
   return job;
 }
@@ -236,12 +250,13 @@ void Engine::Impl::Drain(absl::Duration grace) {
   inbox_.drain_deadline = std::min(inbox_.drain_deadline, After(grace));
   wake_ = true;
   work_ready_.notify_one();
-  all_done_.wait(lock, [this] { return places_taken_ == 0; });
+  all_done_.wait(lock, [this] { return unfinished_ == 0; });
 }
 
 EngineLoad Engine::Impl::load() const {
   const std::lock_guard lock(mutex_);
-  return {.running = num_running_, .queued = places_taken_ - num_running_};
+  // A job gives its place back a moment before it stops running.
+  return {.running = num_running_, .queued = std::max(places_taken_ - num_running_, 0)};
 }
 
 void Engine::Impl::RunIntake() {
@@ -269,7 +284,7 @@ void Engine::Impl::Run() {
         waiting_.push_back(job);
       } else {
         job->Fail(status);
-        ReleasePlace();
+        CountDone();
       }
     }
     Sweep(inbox);
@@ -309,7 +324,7 @@ void Engine::Impl::Sweep(const Inbox& inbox) {
     } else {
       return false;
     }
-    ReleasePlace();
+    CountDone();
     return true;
   });
   for (Running& running : running_) {
@@ -351,7 +366,7 @@ void Engine::Impl::Admit() {
 void Engine::Impl::Retire(Running& running) {
   free_states_.push_back(std::move(running.state));
   running.job = nullptr;
-  ReleasePlace();
+  CountDone();
 }
 
 void Engine::Impl::Step() {

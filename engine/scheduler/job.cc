@@ -8,12 +8,12 @@ Clock::time_point After(absl::Duration limit) {
   return Clock::now() + absl::ToChronoNanoseconds(limit);
 }
 
-Job::Job(std::string request_id, absl::Duration time_limit, std::function<void()> wake)
-    : request_id_(std::move(request_id)), deadline_(After(time_limit)), wake_(std::move(wake)) {}
+Job::Job(std::string request_id, absl::Duration time_limit, Hooks hooks)
+    : request_id_(std::move(request_id)), deadline_(After(time_limit)), hooks_(std::move(hooks)) {}
 
 void Job::Cancel() {
   cancelled_.store(true, std::memory_order_relaxed);
-  wake_();
+  hooks_.wake();
 }
 
 }  // namespace fermata

@@ -35,7 +35,12 @@ struct JobStep {
 // A job ends by exactly one of: its own Advance making it done, Stop, or Fail.
 class Job : public RequestHandle {
  public:
-  Job(std::string request_id, absl::Duration time_limit, std::function<void()> wake);
+  // What a job needs of the engine. Both may be called from any thread.
+  struct Hooks {
+    std::function<void()> wake;           // There is something for the engine to see to.
+    std::function<void()> release_place;  // Another request may be accepted in this one's place.
+  };
+  Job(std::string request_id, absl::Duration time_limit, Hooks hooks);
 
   void Cancel() override;
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
@@ -62,11 +67,16 @@ class Job : public RequestHandle {
   // Ends a job with an error.
   virtual void Fail(absl::Status status) = 0;
 
+ protected:
+  // To be called once, just before the client hears of the end: a client that sends its next request
+  // then must find the place free.
+  void ReleasePlace() { hooks_.release_place(); }
+
  private:
   const std::string request_id_;
   const Clock::time_point arrival_ = Clock::now();
   const Clock::time_point deadline_;
-  const std::function<void()> wake_;
+  const Hooks hooks_;
   std::atomic<bool> cancelled_ = false;
 };
 

@@ -8,7 +8,7 @@
 namespace fermata {
 
 ScoreJob::ScoreJob(ScoreRequest request, Engine::ScoreCallback callback, const Parts& parts)
-    : Job(request.request_id, absl::InfiniteDuration(), parts.wake),
+    : Job(request.request_id, absl::InfiniteDuration(), parts.hooks),
       request_(std::move(request)),
       callback_(std::move(callback)),
       parts_(parts) {}
@@ -61,6 +61,7 @@ void ScoreJob::Advance(std::span<const float> logits) {
 void ScoreJob::Complete() {
   done_ = true;
   parts_.observer->ScoreCompleted(request_id(), static_cast<int64_t>(tokens_.size()));
+  ReleasePlace();
   callback_(std::move(result_));
 }
 
@@ -76,6 +77,7 @@ void ScoreJob::Stop(FinishReason reason) {
 void ScoreJob::Fail(absl::Status status) {
   done_ = true;
   parts_.observer->RequestFailed(request_id(), status);
+  ReleasePlace();
   callback_(std::move(status));
 }
 

@@ -18,7 +18,7 @@ class ScoreJob : public Job {
   struct Parts {
     const Tokenizer* tokenizer = nullptr;
     EngineObserver* observer = nullptr;
-    std::function<void()> wake;
+    Hooks hooks;
   };
   ScoreJob(ScoreRequest request, Engine::ScoreCallback callback, const Parts& parts);
 

@@ -21,7 +21,7 @@ absl::Duration Between(Clock::time_point from, Clock::time_point to) {
 
 Turn::Turn(TurnRequest request, std::shared_ptr<TurnSink> sink, SessionStore::Lease lease,
            const Parts& parts)
-    : Job(request.request_id, request.time_limit, parts.wake),
+    : Job(request.request_id, request.time_limit, parts.hooks),
       request_(std::move(request)),
       sink_(std::move(sink)),
       parts_(parts),
@@ -199,6 +199,7 @@ void Turn::Complete(FinishReason reason) {
   result.timings = Timings();
   done_ = true;
   parts_.observer->TurnCompleted(request_id(), result);
+  ReleasePlace();
   sink_->Completed(std::move(result));
 }
 
@@ -206,6 +207,7 @@ void Turn::Fail(absl::Status status) {
   lease_ = SessionStore::Lease();
   done_ = true;
   parts_.observer->RequestFailed(request_id(), status);
+  ReleasePlace();
   sink_->Failed(std::move(status));
 }
 

@@ -27,7 +27,7 @@ class Turn : public Job {
     const Model* model = nullptr;
     const Tokenizer* tokenizer = nullptr;
     EngineObserver* observer = nullptr;
-    std::function<void()> wake;
+    Hooks hooks;
   };
   // `lease` is invalid for a turn without a session.
   Turn(TurnRequest request, std::shared_ptr<TurnSink> sink, SessionStore::Lease lease,
