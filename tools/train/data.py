@@ -50,24 +50,7 @@ class Stream:
                     cut += chance < 0.125
                 yield row[cut : cut + self._length + 1]
 
-    def window(self) -> np.ndarray:
-        """The next `length` + 1 tokens: inputs, and targets one further."""
-        return next(self._windows)
-
-
-class Mixture:
-    """Batches from the stories, with a share of other prose that the caller sets per step."""
-
-    def __init__(self, stories: Stream, other: Stream | None, seed: int) -> None:
-        self._stories = stories
-        self._other = other
-        self._random = np.random.default_rng(seed)
-
-    def batch(self, size: int, other_share: float) -> tuple[torch.Tensor, torch.Tensor]:
-        """Inputs and targets, each [size, length]."""
-        rows = []
-        for _ in range(size):
-            take_other = self._other is not None and self._random.random() < other_share
-            rows.append((self._other if take_other else self._stories).window())
-        tokens = torch.from_numpy(np.stack(rows)).long()
+    def batch(self, size: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """The next windows: inputs and targets one further, each [size, length]."""
+        tokens = torch.from_numpy(np.stack([next(self._windows) for _ in range(size)])).long()
         return tokens[:, :-1], tokens[:, 1:]

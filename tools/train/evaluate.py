@@ -30,8 +30,6 @@ _PADDING = -100  # the target that cross_entropy leaves out
 @torch.no_grad()
 def total_bits(model: LanguageModel, sequences: list[list[int]], batch_size: int = 16) -> float:
     """Sum of -log2 p of every token after the first, each sequence from a zero state."""
-    was_training = model.training
-    model.eval()
     nats = 0.0
     by_length = sorted(sequences, key=len)  # rows of a batch are then of nearly one length
     for begin in range(0, len(by_length), batch_size):
@@ -44,13 +42,22 @@ def total_bits(model: LanguageModel, sequences: list[list[int]], batch_size: int
         logits = model(tokens).float()
         nats += F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum",
                                 ignore_index=_PADDING).item()
-    model.train(was_training)
     return nats / math.log(2)
 
 
 def framed(records: list[str], tokenizer: Tokenizer) -> list[list[int]]:
     """Each record's tokens between END_OF_TEXT before and after."""
     return [[END_OF_TEXT_ID, *tokenizer.encode(text), END_OF_TEXT_ID] for text in records]
+
+
+def joined(sequences: list[list[int]], length: int) -> list[list[int]]:
+    """Sequences put together until each has at least `length` tokens, the last one aside."""
+    out = [[END_OF_TEXT_ID]]
+    for sequence in sequences:
+        if len(out[-1]) > length:
+            out.append([END_OF_TEXT_ID])
+        out[-1] += sequence[1:]  # the END_OF_TEXT before it is already there
+    return out
 
 
 def bits_per_byte(model: LanguageModel, tokenizer: Tokenizer, records: list[str]) -> float:
@@ -81,6 +88,8 @@ def main() -> None:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=pathlib.Path)
     parser.add_argument("--valid", type=pathlib.Path)
+    parser.add_argument("--join", type=int, default=0, metavar="TOKENS",
+                        help="let the state run on through records, this many tokens at least")
     parser.add_argument("--prompt", help="write a story that begins so")
     parser.add_argument("--max-tokens", type=int, default=300)
     parser.add_argument("--temperature", type=float, default=0.8)
@@ -95,7 +104,9 @@ def main() -> None:
         begin = time.time()
         records = read_records(args.valid)
         sequences = framed(records, tokenizer)
-        bits = total_bits(model, sequences)
+        if args.join:
+            sequences = joined(sequences, args.join)
+        bits = total_bits(model, sequences, batch_size=1 if args.join else 16)
         scored = sum(len(row) - 1 for row in sequences)
         file_bytes = args.valid.stat().st_size
         text_bytes = sum(len(text.encode("utf-8")) for text in records)

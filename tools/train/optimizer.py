@@ -1,8 +1,7 @@
 """Muon for the matrices inside the blocks, AdamW for everything else.
 
-Muon replaces the momentum of a matrix by the nearest orthogonal matrix, so every direction
-of it learns at the same pace. With little text and few steps this was worth more than any
-change of the model's shape.
+Muon replaces the momentum of a matrix by the nearest orthogonal matrix, so that every
+direction of it learns at the same pace: the text is little and the steps are few.
 """
 
 from __future__ import annotations
