@@ -1,0 +1,232 @@
+#include "server/flags.h"
+
+#include <array>
+#include <limits>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/status.h"
+#include "server/byte_size.h"
+
+ABSL_FLAG(std::string, model_dir, "",
+          "Directory of the model: config.json, *.safetensors and tokenizer files. Default: "
+          "$FERMATA_MODEL_DIR, or else the model that comes with the server.");
+ABSL_FLAG(int, compute_threads, 0,
+          "Threads that one step of the model uses; 0 is one for each core.");
+ABSL_FLAG(
+    std::string, prefill_form, "recurrent",
+    "How prompts are computed: recurrent, or chunkwise (faster where feature maps are wide).");
+ABSL_FLAG(
+    int, prefill_tokens_per_step, 256,
+    "Prompt tokens, over all requests, that one step consumes at most: how long a long prompt "
+    "holds up the next tokens of others.");
+
+ABSL_FLAG(std::string, grpc_address, "127.0.0.1:7411",
+          "HOST:PORT that gRPC listens on; port 0 picks a free one.");
+ABSL_FLAG(std::string, http_address, "127.0.0.1:7412",
+          "HOST:PORT that HTTP (/metrics, /healthz, /readyz) listens on; port 0 picks a free one.");
+ABSL_FLAG(std::string, port_file, "",
+          "File to write the ports to once both are bound, as JSON: {\"grpc\": 7411, \"http\": "
+          "7412}. Empty: none.");
+ABSL_FLAG(fermata::ByteSize, max_message_bytes, fermata::ByteSize{4 << 20},
+          "Largest gRPC message, either way, in bytes or with KiB, MiB, GiB.");
+ABSL_FLAG(absl::Duration, keepalive_time, absl::Minutes(1),
+          "Silence after which a client is pinged, so that connections live through long prefills "
+          "and dead ones are noticed.");
+ABSL_FLAG(absl::Duration, keepalive_timeout, absl::Seconds(20),
+          "Time that a client has to answer such a ping.");
+ABSL_FLAG(absl::Duration, keepalive_min_ping_interval, absl::Seconds(10),
+          "Clients that ping more often than this are cut off.");
+
+ABSL_FLAG(fermata::ByteSize, session_memory, fermata::ByteSize{1 << 30},
+          "Memory for resting sessions, in bytes or with KiB, MiB, GiB. When it is full the least "
+          "recently used session goes.");
+ABSL_FLAG(
+    absl::Duration, session_ttl, absl::ZeroDuration(),
+    "Time to live of sessions that name none, counted from their last use; 0 is without end.");
+
+ABSL_FLAG(int, max_running, 64, "Requests that run at once; each holds one state.");
+ABSL_FLAG(int, max_queued, 256, "Requests that wait for a place; beyond that they are refused.");
+ABSL_FLAG(absl::Duration, default_time_limit, absl::Minutes(10),
+          "Time limit of turns that name none, queueing included; 0 is max_time_limit.");
+ABSL_FLAG(absl::Duration, max_time_limit, absl::Hours(1),
+          "Longest time limit of a turn; longer ones are cut to it. 0 is without end.");
+ABSL_FLAG(int, stream_buffer_tokens, 256,
+          "Tokens that wait for a slow reader, for each stream, before its turn rests.");
+ABSL_FLAG(absl::Duration, drain_grace, absl::Seconds(10),
+          "Time that running turns have to finish after SIGTERM; then they end as DRAINED.");
+
+ABSL_FLAG(std::string, log_level, "info", "Least level to log: debug, info, warning or error.");
+ABSL_FLAG(std::string, log_format, "text", "Format of the log: text (key=value) or json.");
+
+namespace fermata {
+namespace {
+
+constexpr std::array<std::string_view, 4> kModelFlags = {"model_dir", "compute_threads",
+                                                         "prefill_form", "prefill_tokens_per_step"};
+constexpr std::array<std::string_view, 7> kNetworkFlags = {"grpc_address",
+                                                           "http_address",
+                                                           "port_file",
+                                                           "max_message_bytes",
+                                                           "keepalive_time",
+                                                           "keepalive_timeout",
+                                                           "keepalive_min_ping_interval"};
+constexpr std::array<std::string_view, 2> kSessionFlags = {"session_memory", "session_ttl"};
+constexpr std::array<std::string_view, 6> kTurnFlags = {"max_running",          "max_queued",
+                                                        "default_time_limit",   "max_time_limit",
+                                                        "stream_buffer_tokens", "drain_grace"};
+constexpr std::array<std::string_view, 2> kLogFlags = {"log_level", "log_format"};
+constexpr std::array<FlagGroup, 5> kGroups = {{{"Model", kModelFlags},
+                                               {"Network", kNetworkFlags},
+                                               {"Sessions", kSessionFlags},
+                                               {"Turns", kTurnFlags},
+                                               {"Logs", kLogFlags}}};
+
+absl::Status Refuse(std::string_view flag, const std::string& why) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", absl::string_view(flag.data(), flag.size()), ": ", why));
+}
+
+absl::Status CheckInt(std::string_view flag, int64_t value, int64_t low, int64_t high) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return Refuse(flag, absl::StrCat("must be in [", low, ", ", high, "], got ", value));
+}
+
+absl::Status CheckDuration(std::string_view flag, absl::Duration value, absl::Duration low,
+                           absl::Duration high) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return Refuse(flag,
+                absl::StrCat("must be in [", absl::FormatDuration(low), ", ",
+                             absl::FormatDuration(high), "], got ", absl::FormatDuration(value)));
+}
+
+absl::Status CheckAddress(std::string_view flag, const std::string& address) {
+  const size_t colon = address.rfind(':');
+  int port = -1;
+  const bool bracketed = !address.empty() && address.front() == '[';
+  if (colon == std::string::npos || colon == 0 ||
+      !absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 0 || port > 65535 ||
+      (bracketed ? address[colon - 1] != ']' : address.find(':') != colon)) {
+    return Refuse(flag, absl::StrCat("must be HOST:PORT with a port in [0, 65535] (IPv6: "
+                                     "[HOST]:PORT), got '",
+                                     address, "'"));
+  }
+  return absl::OkStatus();
+}
+
+// One of a few names, as the value that stands for it.
+template <typename Value, size_t kCount>
+absl::StatusOr<Value> Choose(std::string_view flag, const std::string& name,
+                             const std::pair<const char*, Value> (&choices)[kCount]) {
+  std::string names;
+  for (const auto& [choice, value] : choices) {
+    if (name == choice) return value;
+    absl::StrAppend(&names, names.empty() ? "" : ", ", choice);
+  }
+  return Refuse(flag, absl::StrCat("must be one of ", names, "; got '", name, "'"));
+}
+
+absl::Status ReadEngine(ServerConfig& config) {
+  config.engine.max_running = absl::GetFlag(FLAGS_max_running);
+  FERMATA_RETURN_IF_ERROR(CheckInt("max_running", config.engine.max_running, 1, 4096));
+  config.engine.max_queued = absl::GetFlag(FLAGS_max_queued);
+  FERMATA_RETURN_IF_ERROR(CheckInt("max_queued", config.engine.max_queued, 0, 1 << 20));
+  config.engine.prefill_tokens_per_step = absl::GetFlag(FLAGS_prefill_tokens_per_step);
+  FERMATA_RETURN_IF_ERROR(
+      CheckInt("prefill_tokens_per_step", config.engine.prefill_tokens_per_step, 1, 1 << 16));
+  FERMATA_ASSIGN_OR_RETURN(
+      config.engine.prefill_form,
+      Choose<Form>("prefill_form", absl::GetFlag(FLAGS_prefill_form),
+                   {{"recurrent", Form::kRecurrent}, {"chunkwise", Form::kChunkwise}}));
+  config.compute_threads = absl::GetFlag(FLAGS_compute_threads);
+  FERMATA_RETURN_IF_ERROR(CheckInt("compute_threads", config.compute_threads, 0, 1024));
+  if (config.compute_threads == 0) {
+    config.compute_threads = std::max(1u, std::thread::hardware_concurrency());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadNetwork(ServerConfig& config) {
+  config.grpc_address = absl::GetFlag(FLAGS_grpc_address);
+  FERMATA_RETURN_IF_ERROR(CheckAddress("grpc_address", config.grpc_address));
+  config.http_address = absl::GetFlag(FLAGS_http_address);
+  FERMATA_RETURN_IF_ERROR(CheckAddress("http_address", config.http_address));
+  config.port_file = absl::GetFlag(FLAGS_port_file);
+  const int64_t message = absl::GetFlag(FLAGS_max_message_bytes).bytes;
+  FERMATA_RETURN_IF_ERROR(CheckInt("max_message_bytes", message, 1 << 10, 1 << 30));
+  config.max_message_bytes = static_cast<int>(message);
+
+  KeepaliveOptions& keepalive = config.keepalive;
+  keepalive = {.time = absl::GetFlag(FLAGS_keepalive_time),
+               .timeout = absl::GetFlag(FLAGS_keepalive_timeout),
+               .min_ping_interval = absl::GetFlag(FLAGS_keepalive_min_ping_interval)};
+  FERMATA_RETURN_IF_ERROR(
+      CheckDuration("keepalive_time", keepalive.time, absl::Seconds(1), absl::Hours(24)));
+  FERMATA_RETURN_IF_ERROR(
+      CheckDuration("keepalive_timeout", keepalive.timeout, absl::Seconds(1), absl::Hours(1)));
+  return CheckDuration("keepalive_min_ping_interval", keepalive.min_ping_interval,
+                       absl::Milliseconds(1), absl::Hours(24));
+}
+
+absl::Status ReadSessions(ServerConfig& config) {
+  config.session_memory_bytes = absl::GetFlag(FLAGS_session_memory).bytes;
+  FERMATA_RETURN_IF_ERROR(CheckInt("session_memory", config.session_memory_bytes, 1 << 10,
+                                   std::numeric_limits<int64_t>::max() / 2));
+  const absl::Duration ttl = absl::GetFlag(FLAGS_session_ttl);
+  if (ttl == absl::ZeroDuration()) return absl::OkStatus();
+  config.session_ttl = ttl;
+  return CheckDuration("session_ttl", ttl, absl::Seconds(1), absl::Hours(24 * 36500));
+}
+
+absl::Status ReadTurns(ServerConfig& config) {
+  const auto limit = [](absl::Duration value, absl::Duration unlimited) {
+    return value == absl::ZeroDuration() ? unlimited : value;
+  };
+  TimeLimits& limits = config.time_limits;
+  limits.longest = limit(absl::GetFlag(FLAGS_max_time_limit), absl::InfiniteDuration());
+  limits.fallback = limit(absl::GetFlag(FLAGS_default_time_limit), limits.longest);
+  FERMATA_RETURN_IF_ERROR(CheckDuration("max_time_limit", limits.longest, absl::Milliseconds(1),
+                                        absl::InfiniteDuration()));
+  FERMATA_RETURN_IF_ERROR(
+      CheckDuration("default_time_limit", limits.fallback, absl::Milliseconds(1), limits.longest));
+  config.stream_buffer_tokens = absl::GetFlag(FLAGS_stream_buffer_tokens);
+  FERMATA_RETURN_IF_ERROR(
+      CheckInt("stream_buffer_tokens", config.stream_buffer_tokens, 1, 1 << 20));
+  config.drain_grace = absl::GetFlag(FLAGS_drain_grace);
+  return CheckDuration("drain_grace", config.drain_grace, absl::ZeroDuration(), absl::Hours(24));
+}
+
+absl::Status ReadLog(ServerConfig& config) {
+  FERMATA_ASSIGN_OR_RETURN(config.log.level,
+                           Choose<LogLevel>("log_level", absl::GetFlag(FLAGS_log_level),
+                                            {{"debug", LogLevel::kDebug},
+                                             {"info", LogLevel::kInfo},
+                                             {"warning", LogLevel::kWarning},
+                                             {"error", LogLevel::kError}}));
+  FERMATA_ASSIGN_OR_RETURN(
+      config.log.format,
+      Choose<LogFormat>("log_format", absl::GetFlag(FLAGS_log_format),
+                        {{"text", LogFormat::kText}, {"json", LogFormat::kJson}}));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::span<const FlagGroup> ServerFlags() { return kGroups; }
+
+absl::StatusOr<ServerConfig> ConfigFromFlags() {
+  ServerConfig config;
+  config.model_dir = absl::GetFlag(FLAGS_model_dir);
+  FERMATA_RETURN_IF_ERROR(ReadEngine(config));
+  FERMATA_RETURN_IF_ERROR(ReadNetwork(config));
+  FERMATA_RETURN_IF_ERROR(ReadSessions(config));
+  FERMATA_RETURN_IF_ERROR(ReadTurns(config));
+  FERMATA_RETURN_IF_ERROR(ReadLog(config));
+  return config;
+}
+
+}  // namespace fermata

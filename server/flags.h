@@ -1,0 +1,55 @@
+#ifndef FERMATA_SERVER_FLAGS_H_
+#define FERMATA_SERVER_FLAGS_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "engine/scheduler/engine.h"
+#include "server/command_line.h"
+#include "server/logging.h"
+
+namespace fermata {
+
+// How long turns may take.
+struct TimeLimits {
+  absl::Duration fallback = absl::InfiniteDuration();  // Of a request that names none.
+  absl::Duration longest = absl::InfiniteDuration();   // Of any request.
+};
+
+struct KeepaliveOptions {
+  absl::Duration time;               // Without a frame from the client, until it is pinged.
+  absl::Duration timeout;            // For its answer, until the connection is given up.
+  absl::Duration min_ping_interval;  // Between a client's pings, without being cut off.
+};
+
+// The server's configuration, as the flags give it: checked, and in the units that the code uses.
+struct ServerConfig {
+  std::string model_dir;  // As given; may be empty.
+  std::string grpc_address;
+  std::string http_address;
+  std::string port_file;  // Empty: none.
+  int64_t session_memory_bytes = 0;
+  std::optional<absl::Duration> session_ttl;
+  EngineOptions engine;
+  int compute_threads = 1;
+  TimeLimits time_limits;
+  int stream_buffer_tokens = 0;
+  int max_message_bytes = 0;
+  absl::Duration drain_grace;
+  KeepaliveOptions keepalive;
+  LogOptions log;
+};
+
+// All flags of the server, in the order of the help.
+std::span<const FlagGroup> ServerFlags();
+
+// The configuration that the flags hold now. INVALID_ARGUMENT naming the flag and the reason.
+absl::StatusOr<ServerConfig> ConfigFromFlags();
+
+}  // namespace fermata
+
+#endif  // FERMATA_SERVER_FLAGS_H_

@@ -1,0 +1,55 @@
+#ifndef FERMATA_SERVER_FRONT_H_
+#define FERMATA_SERVER_FRONT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/flags.h"
+#include "server/metrics.h"
+#include "server/runtime.h"
+#include "server/worker.h"
+
+namespace fermata {
+
+// What the services share. All of it outlives the gRPC server.
+struct Front {
+  const ServingState* serving = nullptr;
+  Metrics* metrics = nullptr;
+  Worker* writer = nullptr;  // Writes all streams.
+  Worker* helper = nullptr;  // Tokenizes, and makes large replies.
+  TimeLimits time_limits;
+  int64_t stream_buffer_tokens = 0;
+  size_t max_message_bytes = 0;
+};
+
+// One call, from its arrival until it has been counted and logged.
+class CallRecord {
+ public:
+  // `method` must be a literal.
+  CallRecord(Metrics* metrics, std::string_view method, std::string request_id = "");
+
+  // Counts the call under `outcome`, or under the reason of a failure, which is logged as well,
+  // without its message: that may quote a client's text. Call one of them, once.
+  void Succeed(std::string_view outcome = "ok");
+  void Fail(const absl::Status& status);
+
+  std::string_view method() const { return method_; }
+  const std::string& request_id() const { return request_id_; }
+
+ private:
+  Metrics* metrics_;
+  std::string_view method_;
+  std::string request_id_;
+  absl::Time arrival_;
+};
+
+// OK, or RESOURCE_EXHAUSTED with reason RESPONSE_TOO_LARGE for a reply of `bytes`.
+absl::Status CheckReplySize(const Front& front, size_t bytes);
+
+}  // namespace fermata
+
+#endif  // FERMATA_SERVER_FRONT_H_

@@ -1,0 +1,17 @@
+#ifndef FERMATA_SERVER_GENERATE_REACTOR_H_
+#define FERMATA_SERVER_GENERATE_REACTOR_H_
+
+#include "fermata/v1/generation.pb.h"
+#include "grpcpp/support/server_callback.h"
+#include "server/front.h"
+
+namespace fermata {
+
+// Begins to answer one call of Generate. The reactor owns itself until the call is done; `front`
+// must outlive it.
+grpc::ServerWriteReactor<v1::GenerateResponse>* StartGenerate(const Front& front,
+                                                              const v1::GenerateRequest& request);
+
+}  // namespace fermata
+
+#endif  // FERMATA_SERVER_GENERATE_REACTOR_H_

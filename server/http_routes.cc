@@ -1,0 +1,31 @@
+#include "server/http_routes.h"
+
+namespace fermata {
+namespace {
+
+HttpResponse Ready(ServingState::Phase phase) {
+  switch (phase) {
+    case ServingState::Phase::kLoading:
+      return HttpError(503, "LOADING", "the model is being loaded");
+    case ServingState::Phase::kDraining:
+      return HttpError(503, "DRAINING", "the server is shutting down");
+    case ServingState::Phase::kServing:
+      break;
+  }
+  return {.body = "ready\n", .headers = {}};
+}
+
+}  // namespace
+
+void AddOperationalRoutes(const ServingState& serving, const Metrics& metrics, HttpRouter& router) {
+  router.Add("GET", "/metrics", [&metrics](const HttpRequest&) {
+    return HttpResponse{.content_type = "text/plain; version=0.0.4; charset=utf-8",
+                        .body = metrics.Text(),
+                        .headers = {}};
+  });
+  router.Add("GET", "/healthz",
+             [](const HttpRequest&) { return HttpResponse{.body = "alive\n", .headers = {}}; });
+  router.Add("GET", "/readyz", [&serving](const HttpRequest&) { return Ready(serving.phase()); });
+}
+
+}  // namespace fermata

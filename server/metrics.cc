@@ -1,0 +1,148 @@
+#include "server/metrics.h"
+
+#include <sstream>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "prometheus/text_serializer.h"
+#include "server/build_info.h"
+#include "server/gauges.h"
+
+namespace fermata {
+namespace {
+
+using prometheus::Histogram;
+
+// Steps of 1, 2, 5 in each decade: sums over them stay within a factor of 2.5.
+const Histogram::BucketBoundaries& Seconds() {
+  static const auto* buckets = new Histogram::BucketBoundaries{
+      0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5,
+      1,      2,     5,     10,    20,   60,   120,  300, 600, 1800};
+  return *buckets;
+}
+
+// For what happens once a step of the model.
+const Histogram::BucketBoundaries& StepSeconds() {
+  static const auto* buckets = new Histogram::BucketBoundaries{
+      0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5};
+  return *buckets;
+}
+
+const Histogram::BucketBoundaries& BatchSizes() {
+  static const auto* buckets =
+      new Histogram::BucketBoundaries{1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
+  return *buckets;
+}
+
+prometheus::Family<prometheus::Counter>& CounterFamily(prometheus::Registry& registry,
+                                                       const char* name, const char* help) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+}
+
+prometheus::Family<Histogram>& HistogramFamily(prometheus::Registry& registry, const char* name,
+                                               const char* help) {
+  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
+}
+
+prometheus::Family<prometheus::Counter>& TokensFamily(prometheus::Registry& registry) {
+  return CounterFamily(registry, "fermata_tokens_total",
+                       "Tokens consumed from prompts and scored texts (in), and sampled (out).");
+}
+
+}  // namespace
+
+Metrics::Metrics(const ServingState* serving)
+    : serving_(serving),
+      requests_(CounterFamily(registry_, "fermata_requests_total",
+                              "Calls that have ended, by method and outcome.")),
+      request_seconds_(HistogramFamily(registry_, "fermata_request_seconds",
+                                       "Time from a call's arrival to its end.")),
+      tokens_in_(TokensFamily(registry_).Add({{"direction", "in"}})),
+      tokens_out_(TokensFamily(registry_).Add({{"direction", "out"}})),
+      first_token_seconds_(HistogramFamily(registry_, "fermata_time_to_first_token_seconds",
+                                           "Time from a turn's arrival to its first token.")
+                               .Add({}, Seconds())),
+      inter_token_seconds_(HistogramFamily(registry_, "fermata_inter_token_seconds",
+                                           "Time between two tokens of one turn.")
+                               .Add({}, StepSeconds())),
+      queue_seconds_(HistogramFamily(registry_, "fermata_queue_seconds",
+                                     "Time from a turn's arrival to its first step.")
+                         .Add({}, Seconds())),
+      batch_size_(
+          HistogramFamily(registry_, "fermata_batch_size", "Sequences in one step of the model.")
+              .Add({}, BatchSizes())),
+      step_seconds_(HistogramFamily(registry_, "fermata_step_seconds",
+                                    "Duration of one step of the model, sampling included.")
+                        .Add({}, StepSeconds())),
+      scored_tokens_(
+          CounterFamily(registry_, "fermata_scored_tokens_total",
+                        "Tokens of the texts that Score has finished, contexts included.")
+              .Add({})),
+      denominator_clamps_(CounterFamily(registry_, "fermata_denominator_clamps_total",
+                                        "Denominators of linear attention that were held away "
+                                        "from zero.")
+                              .Add({})) {
+  prometheus::BuildGauge()
+      .Name("fermata_build_info")
+      .Help("Always 1; the labels say what runs.")
+      .Register(registry_)
+      .Add({{"version", Version()}})
+      .Set(1);
+  prometheus::BuildGauge()
+      .Name("process_start_time_seconds")
+      .Help("When the server started, in seconds since 1970.")
+      .Register(registry_)
+      .Add({})
+      .Set(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
+}
+
+void Metrics::RequestDone(std::string_view method, std::string_view outcome,
+                          absl::Duration duration) {
+  const std::string name(method);
+  requests_.Add({{"method", name}, {"outcome", std::string(outcome)}}).Increment();
+  request_seconds_.Add({{"method", name}}, Seconds()).Observe(absl::ToDoubleSeconds(duration));
+}
+
+std::string Metrics::Text() const {
+  std::vector<prometheus::MetricFamily> families = registry_.Collect();
+  AppendProcessGauges(families);
+  if (const absl::StatusOr<Runtime*> runtime = serving_->runtime(); runtime.ok()) {
+    const ServingStats stats = {.load = (*runtime)->engine().load(),
+                                .sessions = (*runtime)->sessions().stats()};
+    AppendServingGauges((*runtime)->model(), stats, families);
+  }
+  std::ostringstream text;
+  prometheus::TextSerializer().Serialize(text, families);
+  return std::move(text).str();
+}
+
+void Metrics::StepDone(const StepStats& step) {
+  batch_size_.Observe(static_cast<double>(step.sequences));
+  step_seconds_.Observe(absl::ToDoubleSeconds(step.duration));
+  if (step.prompt_tokens > 0) tokens_in_.Increment(static_cast<double>(step.prompt_tokens));
+  if (step.denominator_clamps > 0) {
+    denominator_clamps_.Increment(static_cast<double>(step.denominator_clamps));
+  }
+}
+
+void Metrics::TokenSampled(absl::Duration since_previous) {
+  tokens_out_.Increment();
+  inter_token_seconds_.Observe(absl::ToDoubleSeconds(since_previous));
+}
+
+void Metrics::FirstToken(absl::Duration since_arrival) {
+  tokens_out_.Increment();
+  first_token_seconds_.Observe(absl::ToDoubleSeconds(since_arrival));
+}
+
+void Metrics::TurnCompleted(const std::string&, const TurnResult& result) {
+  queue_seconds_.Observe(absl::ToDoubleSeconds(result.timings.queue));
+}
+
+void Metrics::RequestFailed(const std::string&, const absl::Status&) {}
+
+void Metrics::ScoreCompleted(const std::string&, int64_t tokens) {
+  scored_tokens_.Increment(static_cast<double>(tokens));
+}
+
+}  // namespace fermata

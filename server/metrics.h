@@ -1,0 +1,58 @@
+#ifndef FERMATA_SERVER_METRICS_H_
+#define FERMATA_SERVER_METRICS_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/time/time.h"
+#include "engine/scheduler/observer.h"
+#include "prometheus/counter.h"
+#include "prometheus/family.h"
+#include "prometheus/histogram.h"
+#include "prometheus/registry.h"
+#include "server/runtime.h"
+
+namespace fermata {
+
+// What the server counts, in Prometheus' terms; docs/metrics.md lists it. Counts what happens as
+// the engine's observer and for the fronts; what can be asked for (sessions, load, memory) is read
+// when it is collected. Thread-safe.
+class Metrics : public EngineObserver {
+ public:
+  // `serving` must outlive the metrics.
+  explicit Metrics(const ServingState* serving);
+
+  // One call of a front: `method` is one of ours, `outcome` one of a bounded set, never text of a
+  // client.
+  void RequestDone(std::string_view method, std::string_view outcome, absl::Duration duration);
+
+  // Everything, in Prometheus' text format 0.0.4.
+  std::string Text() const;
+
+  void StepDone(const StepStats& step) override;
+  void TokenSampled(absl::Duration since_previous) override;
+  void FirstToken(absl::Duration since_arrival) override;
+  void TurnCompleted(const std::string& request_id, const TurnResult& result) override;
+  // Nothing: the fronts count and log all failures, those before the engine too.
+  void RequestFailed(const std::string& request_id, const absl::Status& status) override;
+  void ScoreCompleted(const std::string& request_id, int64_t tokens) override;
+
+ private:
+  const ServingState* serving_;
+  prometheus::Registry registry_;
+  prometheus::Family<prometheus::Counter>& requests_;
+  prometheus::Family<prometheus::Histogram>& request_seconds_;
+  prometheus::Counter& tokens_in_;
+  prometheus::Counter& tokens_out_;
+  prometheus::Histogram& first_token_seconds_;
+  prometheus::Histogram& inter_token_seconds_;
+  prometheus::Histogram& queue_seconds_;
+  prometheus::Histogram& batch_size_;
+  prometheus::Histogram& step_seconds_;
+  prometheus::Counter& scored_tokens_;
+  prometheus::Counter& denominator_clamps_;
+};
+
+}  // namespace fermata
+
+#endif  // FERMATA_SERVER_METRICS_H_

@@ -1,0 +1,61 @@
+#ifndef FERMATA_SERVER_RUNTIME_H_
+#define FERMATA_SERVER_RUNTIME_H_
+
+#include <atomic>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/model/model.h"
+#include "engine/scheduler/engine.h"
+#include "engine/session/session_store.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "server/flags.h"
+
+namespace fermata {
+
+// A loaded model with all that serves it. Thread-safe as its parts are.
+class Runtime {
+ public:
+  // Loads the model of `config.model_dir`, which must be resolved. Errors say what is wrong with
+  // the directory, or name the flag that does not fit the model. `observer` must outlive the
+  // runtime.
+  static absl::StatusOr<std::unique_ptr<Runtime>> Load(const ServerConfig& config,
+                                                       EngineObserver* observer);
+
+  const ModelInfo& model() const { return model_->info(); }
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
+  SessionStore& sessions() { return *sessions_; }
+  Engine& engine() { return *engine_; }
+
+ private:
+  Runtime() = default;
+
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::unique_ptr<SessionStore> sessions_;
+  std::unique_ptr<Engine> engine_;  // Last: it uses the others until it is gone.
+};
+
+// Where the server is in its life, and its runtime as soon as there is one. Thread-safe.
+class ServingState {
+ public:
+  enum class Phase { kLoading, kServing, kDraining };
+
+  // `runtime` must outlive the state.
+  void StartServing(Runtime* runtime);
+  void StartDraining() { phase_.store(Phase::kDraining); }
+  Phase phase() const { return phase_.load(); }
+
+  // UNAVAILABLE with reason LOADING and a time to retry before StartServing. While draining there
+  // still is a runtime: its engine refuses new turns.
+  absl::StatusOr<Runtime*> runtime() const;
+
+ private:
+  std::atomic<Phase> phase_ = Phase::kLoading;
+  std::atomic<Runtime*> runtime_ = nullptr;
+};
+
+}  // namespace fermata
+
+#endif  // FERMATA_SERVER_RUNTIME_H_

@@ -1,0 +1,103 @@
+#include "server/serve.h"
+
+#include <cstdio>
+#include <fstream>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "engine/base/status.h"
+#include "server/build_info.h"
+#include "server/front.h"
+#include "server/grpc_server.h"
+#include "server/http_routes.h"
+#include "server/http_server.h"
+#include "server/model_path.h"
+
+namespace fermata {
+namespace {
+
+// Calls of Tokenize and Detokenize that may wait.
+constexpr size_t kMaxHelperTasks = 1024;
+// After draining, for the last messages of streams to be taken by their readers.
+constexpr absl::Duration kLastWrites = absl::Seconds(2);
+
+// Whole or not at all: a script that waits for the file must not read half of it.
+absl::Status WritePortFile(const std::string& path, int grpc_port, int http_port) {
+  if (path.empty()) return absl::OkStatus();
+  const std::string unfinished = path + ".tmp";
+  {
+    std::ofstream file(unfinished);
+    file << "{\"grpc\": " << grpc_port << ", \"http\": " << http_port << "}\n";
+  }
+  if (std::rename(unfinished.c_str(), path.c_str()) == 0) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("--port_file: can not write ", path));
+}
+
+void LogServing(const Runtime& runtime, absl::Duration load_time) {
+  const ModelInfo& model = runtime.model();
+  for (const std::string& remark : model.remarks) {
+    LogEvent(LogLevel::kWarning, "model_remark", {{"remark", remark}});
+  }
+  LogEvent(LogLevel::kInfo, "serving",
+           {{"model", model.name},
+            {"family", model.family},
+            {"fingerprint", model.fingerprint},
+            {"parameters", model.parameters},
+            {"state_bytes", model.state_bytes},
+            {"kv_equivalent_bytes_per_token", model.kv_equivalent_bytes_per_token},
+            {"load_seconds", absl::ToDoubleSeconds(load_time)}});
+}
+
+}  // namespace
+
+absl::Status Serve(const ServerConfig& given, Signals& signals) {
+  ServerConfig config = given;
+  FERMATA_ASSIGN_OR_RETURN(config.model_dir, ResolveModelDir(given.model_dir));
+
+  // In the order in which they need one another; they end in the opposite one.
+  ServingState serving;
+  Metrics metrics(&serving);
+  std::unique_ptr<Runtime> runtime;
+  Worker writer(0);
+  Worker helper(kMaxHelperTasks);
+  const Front front = {.serving = &serving,
+                       .metrics = &metrics,
+                       .writer = &writer,
+                       .helper = &helper,
+                       .time_limits = config.time_limits,
+                       .stream_buffer_tokens = config.stream_buffer_tokens,
+                       .max_message_bytes = static_cast<size_t>(config.max_message_bytes)};
+  HttpRouter router;
+  AddOperationalRoutes(serving, metrics, router);
+
+  FERMATA_ASSIGN_OR_RETURN(const auto http,
+                           HttpServer::Start({.address = config.http_address}, router));
+  FERMATA_ASSIGN_OR_RETURN(const auto grpc, GrpcServer::Start(config, front));
+  FERMATA_RETURN_IF_ERROR(WritePortFile(config.port_file, grpc->port(), http->port()));
+  LogEvent(LogLevel::kInfo, "listening",
+           {{"version", Version()},
+            {"grpc_address", config.grpc_address},
+            {"grpc_port", grpc->port()},
+            {"http_address", config.http_address},
+            {"http_port", http->port()}});
+
+  const absl::Time start = absl::Now();
+  FERMATA_ASSIGN_OR_RETURN(runtime, Runtime::Load(config, &metrics));
+  signals.HoldForStop();
+  serving.StartServing(runtime.get());
+  grpc->SetHealthy(true);
+  LogServing(*runtime, absl::Now() - start);
+
+  const char* signal = signals.WaitForStop();
+  LogEvent(LogLevel::kInfo, "draining",
+           {{"signal", signal}, {"grace_seconds", absl::ToDoubleSeconds(config.drain_grace)}});
+  serving.StartDraining();
+  grpc->SetHealthy(false);
+  runtime->engine().Drain(config.drain_grace);
+  grpc->Shutdown(kLastWrites);
+  LogEvent(LogLevel::kInfo, "stopped", {});
+  return absl::OkStatus();
+}
+
+}  // namespace fermata
