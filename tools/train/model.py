@@ -9,14 +9,14 @@ decodes with. `python3 tools/train/model.py` checks that they agree.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import threading
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-_DENOMINATOR_EPS = 1e-10
-Mix = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # q, k, v, decay -> heads' outputs
+from linear_attention import Mix, ShortConv, chunkwise, feature_map, recurrent
 
 
 @dataclasses.dataclass
@@ -58,128 +58,27 @@ class RmsNorm(nn.Module):
         return x.bfloat16() if torch.is_autocast_cpu_enabled() else x
 
 
-class LearnedFeatureMap(nn.Module):
-    """Features of a linear layer that all heads share: `hedgehog` or `t2r`."""
+_thread = threading.local()
 
-    def __init__(self, kind: str, head_dim: int) -> None:
+
+def seed_dropout(*seed: int) -> None:
+    """Fixes the masks that this thread draws from here on."""
+    _thread.random = np.random.Generator(np.random.SFC64(seed))
+
+
+class Dropout(nn.Module):
+    """Dropout whose mask is drawn as bytes: torch's own took a tenth of a step on a CPU."""
+
+    def __init__(self, rate: float) -> None:
         super().__init__()
-        self._kind = kind
-        self.layer = nn.Linear(head_dim, head_dim)
-        nn.init.eye_(self.layer.weight)
-        nn.init.zeros_(self.layer.bias)
+        self._threshold = round(256 * rate)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.layer(x).float()
-        if self._kind == "t2r":
-            return x.relu()
-        return torch.cat([2 * x, -2 * x], dim=-1).softmax(dim=-1)
-
-
-class _Elementwise(nn.Module):
-    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self._function = function
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self._function(x)
-
-
-def feature_map(kind: str, head_dim: int) -> nn.Module:
-    """φ by the name that config.json gives it."""
-    if kind == "elu":
-        return _Elementwise(lambda x: F.elu(x.float()) + 1)
-    if kind == "relu":
-        return _Elementwise(lambda x: x.float().relu())
-    if kind in ("hedgehog", "t2r"):
-        return LearnedFeatureMap(kind, head_dim)
-    raise ValueError(f"feature_map {kind} is not known here")
-
-
-class _CausalConv(torch.autograd.Function):
-    """Depthwise causal convolution of x [batch, time, size] with taps [taps, size].
-
-    Written out with its gradient because that of conv1d took a fifth of a training step on
-    a CPU, and that of padded slices no less.
-    """
-
-    @staticmethod
-    def forward(ctx, x: Tensor, taps: Tensor) -> Tensor:
-        ctx.save_for_backward(x, taps)
-        newest, *older = reversed(taps)
-        out = x * newest
-        for lag, tap in enumerate(older, start=1):
-            out[:, lag:].addcmul_(x[:, :-lag], tap)
-        return out
-
-    @staticmethod
-    def backward(ctx, grad: Tensor) -> tuple[Tensor, Tensor]:
-        x, taps = ctx.saved_tensors
-        newest, *older = reversed(taps)
-        grad_x = grad * newest
-        grad_taps = [(grad * x).sum((0, 1))]
-        for lag, tap in enumerate(older, start=1):
-            grad_x[:, :-lag].addcmul_(grad[:, lag:], tap)
-            grad_taps.append((grad[:, lag:] * x[:, :-lag]).sum((0, 1)))
-        return grad_x, torch.stack(grad_taps[::-1])
-
-
-class ShortConv(nn.Module):
-    """Depthwise causal convolution without bias, then SiLU. [batch, time, size]."""
-
-    def __init__(self, size: int, taps: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.zeros(size, 1, taps))
-        nn.init.ones_(self.weight.data[:, :, -1])  # starts as the identity
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.silu(_CausalConv.apply(x.float(), self.weight.squeeze(1).t()))
-
-
-def recurrent(q: Tensor, k: Tensor, v: Tensor, decay: Tensor) -> Tensor:
-    """The definition, one token after another. q, k, v: [batch, heads, time, dim]."""
-    state = q.new_zeros(*q.shape[:2], q.shape[-1], v.shape[-1])
-    normaliser = q.new_zeros(*q.shape[:2], q.shape[-1])
-    gamma = decay.view(1, -1, 1)
-    outputs = []
-    for q_t, k_t, v_t in zip(q.unbind(2), k.unbind(2), v.unbind(2)):
-        state = gamma.unsqueeze(-1) * state + k_t.unsqueeze(-1) * v_t.unsqueeze(-2)
-        normaliser = gamma * normaliser + k_t
-        numerator = torch.einsum("bhk,bhkv->bhv", q_t, state)
-        denominator = (q_t * normaliser).sum(-1, keepdim=True)
-        outputs.append(numerator / (denominator + _DENOMINATOR_EPS))
-    return torch.stack(outputs, dim=2)
-
-
-def chunkwise(q: Tensor, k: Tensor, v: Tensor, decay: Tensor, chunk: int = 64) -> Tensor:
-    """The same values: a chunk at once as masked attention, the state between chunks.
-
-    z is S for a value that is always one, so v gets a column of ones and one product yields
-    the numerator and the denominator.
-    """
-    batch, heads, time, _ = q.shape
-    pad = -time % chunk
-    v = torch.cat([v, torch.ones_like(v[..., :1])], dim=-1)
-    q, k, v = (F.pad(x, (0, 0, 0, pad)).unflatten(2, (-1, chunk)) for x in (q, k, v))
-    chunks = q.shape[2]
-
-    log_decay = decay.log().view(heads, 1, 1)
-    step = torch.arange(chunk)
-    distance = (step[:, None] - step[None, :]).float()
-    within = (distance * log_decay).exp().tril().unsqueeze(1)  # [heads, 1, chunk, chunk]
-    out = ((q @ k.transpose(-1, -2)) * within) @ v
-
-    if chunks > 1:
-        to_end = ((chunk - 1 - step).view(1, chunk, 1) * log_decay).exp().unsqueeze(1)
-        from_start = ((step + 1).view(1, chunk, 1) * log_decay).exp().unsqueeze(1)
-        added = (k * to_end).transpose(-1, -2) @ v  # what each chunk adds to the state
-        state, before = torch.zeros_like(added[:, :, 0]), []
-        for i in range(chunks):
-            before.append(state)
-            state = state * decay.view(heads, 1, 1) ** chunk + added[:, :, i]
-        out = out + (q * from_start) @ torch.stack(before, dim=2)
-
-    out = out.flatten(2, 3)[:, :, :time].float()
-    return out[..., :-1] / (out[..., -1:] + _DENOMINATOR_EPS)
+        if not self.training or self._threshold == 0:
+            return x
+        drawn = np.frombuffer(_thread.random.bytes(x.numel()), np.uint8).reshape(x.shape)
+        kept = torch.from_numpy(drawn >= self._threshold)
+        return x * kept * (256 / (256 - self._threshold))
 
 
 class Attention(nn.Module):
@@ -229,31 +128,33 @@ class Mlp(nn.Module):
 
 
 class Block(nn.Module):
-    """Pre-norm residual block."""
+    """Pre-norm residual block; dropout on what each half adds."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, dropout: float) -> None:
         super().__init__()
         self.attn_norm = RmsNorm(config.hidden_size, config.norm_eps)
         self.attn = Attention(config)
         self.mlp_norm = RmsNorm(config.hidden_size, config.norm_eps)
         self.mlp = Mlp(config.hidden_size, config.intermediate_size)
+        self._dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, mix: Mix = chunkwise) -> Tensor:
-        x = x + self.attn(self.attn_norm(x), mix)
-        return x + self.mlp(self.mlp_norm(x))
+        x = x + self._dropout(self.attn(self.attn_norm(x), mix))
+        return x + self._dropout(self.mlp(self.mlp_norm(x)))
 
 
 class LanguageModel(nn.Module):
     """Token ids [batch, time] -> logits [batch, time, vocabulary], from a zero state."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, dropout: float = 0.0) -> None:
         super().__init__()
         self.config = config
         self.model = nn.Module()
         self.model.embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
         self.model.layers = nn.ModuleList(
-            Block(config) for _ in range(config.num_hidden_layers))
+            Block(config, dropout) for _ in range(config.num_hidden_layers))
         self.model.norm = RmsNorm(config.hidden_size, config.norm_eps)
+        self._dropout = Dropout(dropout)
         self._initialise()
 
     def _initialise(self) -> None:
@@ -266,7 +167,7 @@ class LanguageModel(nn.Module):
                 nn.init.normal_(parameter, std=std * depth_scale if residual else std)
 
     def forward(self, tokens: Tensor, mix: Mix = chunkwise) -> Tensor:
-        x = self.model.embeddings(tokens)
+        x = self._dropout(self.model.embeddings(tokens))
         for layer in self.model.layers:
             x = layer(x, mix)
         return F.linear(self.model.norm(x), self.model.embeddings.weight)

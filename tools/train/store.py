@@ -55,6 +55,6 @@ def load_model(path: pathlib.Path) -> tuple[LanguageModel, Tokenizer]:
             raise ValueError(f"{path}: {key} is {stored.get(key)!r}, only {value!r} is known")
     names = [field.name for field in dataclasses.fields(Config)]
     config = Config(**{name: stored[name] for name in names})
-    model = LanguageModel(config)
+    model = LanguageModel(config).eval()
     model.load_state_dict(load_bf16(path / "model.safetensors"))
     return model, Tokenizer.load(path / "tokenizer.json")

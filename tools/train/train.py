@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import functools
 import math
 import pathlib
 import time
@@ -20,10 +21,12 @@ import torch.nn.functional as F
 
 from data import Stream, read_records
 from evaluate import bits_per_byte
-from model import Config, LanguageModel
+from model import Config, LanguageModel, seed_dropout
 from optimizer import make_optimizers
 from store import save_model
 from tokenizer import Tokenizer
+
+Batch = tuple[torch.Tensor, torch.Tensor]  # inputs and targets, each [size, length]
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -51,6 +54,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--cooldown", type=float, default=0.4,
                         help="the last part of the run, in which the rate falls to 0 linearly")
     parser.add_argument("--weight-decay", type=float, default=0.1)
+    parser.add_argument("--dropout", type=float, default=0.0, help="for runs of more passes")
     parser.add_argument("--average-decay", type=float, default=0.98)
     parser.add_argument("--evaluate-every", type=int, default=200)
     parser.add_argument("--evaluate-records", type=int, default=128)
@@ -89,9 +93,11 @@ class Deadline:
             print(f"step {step}: cooling down, --steps {args.steps}", flush=True)
 
 
-def gradients(model: LanguageModel, inputs: torch.Tensor,
-              targets: torch.Tensor) -> tuple[float, tuple[torch.Tensor, ...]]:
+def gradients(model: LanguageModel, batch: Batch,
+              seed: tuple[int, ...]) -> tuple[float, tuple[torch.Tensor, ...]]:
     """The loss in nats per token, and its gradient for each parameter."""
+    seed_dropout(*seed)
+    inputs, targets = batch
     with torch.autocast("cpu", dtype=torch.bfloat16):
         logits = model(inputs)
     loss = F.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
@@ -99,14 +105,15 @@ def gradients(model: LanguageModel, inputs: torch.Tensor,
 
 
 def training_step(model: LanguageModel, optimizers: list[torch.optim.Optimizer],
-                  batches: list[tuple[torch.Tensor, torch.Tensor]], rate: float,
+                  batches: list[Batch], rate: float, seed: tuple[int, ...],
                   pool: futures.Executor) -> float:
     """One update from the mean over `batches`, one thread each; returns the mean loss.
 
     Threads that meet once a step lose less to other programs than threads that meet in
     every operation, and the sums stay in one order, so that a run can be repeated.
     """
-    losses, parts = zip(*pool.map(lambda batch: gradients(model, *batch), batches))
+    seeds = [(*seed, i) for i in range(len(batches))]
+    losses, parts = zip(*pool.map(functools.partial(gradients, model), batches, seeds))
     for parameter, *grads in zip(model.parameters(), *parts):
         parameter.grad = sum(grads) / len(grads)
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -140,8 +147,8 @@ def main() -> None:
                     num_hidden_layers=args.layers, num_heads=len(args.decay),
                     intermediate_size=args.intermediate_size, feature_map=args.feature_map,
                     decay=tuple(args.decay))
-    model = LanguageModel(config)
-    average = copy.deepcopy(model)
+    model = LanguageModel(config, args.dropout)
+    average = copy.deepcopy(model).eval()
     optimizers = make_optimizers(model, args.weight_decay)
     print(vars(args))
     print(f"{sum(p.numel() for p in model.parameters()):,} parameters, "
@@ -152,7 +159,8 @@ def main() -> None:
     while step < args.steps:
         deadline.before(step)
         batches = [stream.batch(args.batch_size // args.threads) for _ in range(args.threads)]
-        loss = training_step(model, optimizers, batches, learning_rate(step, args), pool)
+        loss = training_step(model, optimizers, batches, learning_rate(step, args),
+                             (args.seed, step), pool)
         running = loss if step == 0 else 0.95 * running + 0.05 * loss
         update_average(average, model, min(args.average_decay, step / (step + 10)))
         step += 1
