@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/time.h"
 #include "engine/base/mapped_file.h"
 #include "engine/base/status.h"
 
@@ -15,6 +16,15 @@ namespace fermata {
 namespace {
 
 absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
+
+// Why a value did not parse. Abseil's `error` repeats value and name before the reason, and has
+// none for the types that Abseil knows itself.
+std::string Expectation(const absl::CommandLineFlag& flag, const std::string& error) {
+  if (const size_t end = error.find("; "); end != std::string::npos) return error.substr(end + 2);
+  if (flag.IsOfType<int>()) return "expected a whole number";
+  if (flag.IsOfType<absl::Duration>()) return "expected a duration such as 500ms, 10s or 1h30m";
+  return "not a valid value";
+}
 
 absl::Status SetFlag(std::string_view name, std::string_view value,
                      std::span<const FlagGroup> groups) {
@@ -28,14 +38,11 @@ absl::Status SetFlag(std::string_view name, std::string_view value,
   }
   std::string error;
   if (flag->ParseFrom(Absl(value), &error)) return absl::OkStatus();
-  // Abseil's message repeats value and name before the reason.
-  const size_t reason = error.rfind("; ");
-  if (reason != std::string::npos) error.erase(0, reason + 2);
   return absl::InvalidArgumentError(
-      absl::StrCat("--", Absl(name), ": ", error, ", got '", Absl(value), "'"));
+      absl::StrCat("--", Absl(name), ": ", Expectation(*flag, error), ", got '", Absl(value), "'"));
 }
 
-// Takes one --name=value apart; nullopt-like empty name when `argument` is no flag.
+// One --name=value, taken apart.
 struct SplitFlag {
   std::string_view name;
   std::string_view value;

@@ -1,0 +1,125 @@
+#include "server/flags.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+
+#include "absl/flags/commandlineflag.h"
+#include "absl/flags/reflection.h"
+#include "gmock/gmock.h"
+
+namespace fermata {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class FlagsTest : public testing::Test {
+ protected:
+  // The configuration with `arguments` on the command line, by itself.
+  static absl::StatusOr<ServerConfig> With(std::vector<std::string> arguments) {
+    const absl::FlagSaver saver;
+    const auto wish = ParseCommandLine(arguments, ServerFlags());
+    if (!wish.ok()) return wish.status();
+    return ConfigFromFlags();
+  }
+};
+
+TEST_F(FlagsTest, DefaultsAreValid) {
+  const auto config = With({});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->session_memory_bytes, int64_t{1} << 30);
+  EXPECT_FALSE(config->session_ttl.has_value());
+  EXPECT_EQ(config->compute_threads, std::thread::hardware_concurrency());
+  EXPECT_EQ(config->time_limits.fallback, absl::Minutes(10));
+  EXPECT_EQ(config->time_limits.longest, absl::Hours(1));
+  EXPECT_EQ(config->max_message_bytes, 4 << 20);
+}
+
+TEST_F(FlagsTest, ValuesReachTheConfiguration) {
+  const auto config =
+      With({"--model_dir=/m", "--grpc_address=[::1]:0", "--http_address=host.example:65535",
+            "--session_memory=64MiB", "--session_ttl=1h", "--max_running=3", "--max_queued=0",
+            "--prefill_tokens_per_step=64", "--prefill_form=chunkwise", "--compute_threads=2",
+            "--default_time_limit=0", "--max_time_limit=2m", "--stream_buffer_tokens=9",
+            "--drain_grace=0", "--log_level=warning", "--log_format=json"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->model_dir, "/m");
+  EXPECT_EQ(config->grpc_address, "[::1]:0");
+  EXPECT_EQ(config->http_address, "host.example:65535");
+  EXPECT_EQ(config->session_memory_bytes, 64 << 20);
+  EXPECT_EQ(config->session_ttl, absl::Hours(1));
+  EXPECT_EQ(config->engine.max_running, 3);
+  EXPECT_EQ(config->engine.max_queued, 0);
+  EXPECT_EQ(config->engine.prefill_tokens_per_step, 64);
+  EXPECT_EQ(config->engine.prefill_form, Form::kChunkwise);
+  EXPECT_EQ(config->compute_threads, 2);
+  EXPECT_EQ(config->time_limits.fallback, absl::Minutes(2));  // 0: the longest.
+  EXPECT_EQ(config->time_limits.longest, absl::Minutes(2));
+  EXPECT_EQ(config->stream_buffer_tokens, 9);
+  EXPECT_EQ(config->drain_grace, absl::ZeroDuration());
+  EXPECT_EQ(config->log.level, LogLevel::kWarning);
+  EXPECT_EQ(config->log.format, LogFormat::kJson);
+}
+
+TEST_F(FlagsTest, NoLongestTimeLimitIsWithoutEnd) {
+  const auto config = With({"--max_time_limit=0", "--default_time_limit=0"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->time_limits.longest, absl::InfiniteDuration());
+  EXPECT_EQ(config->time_limits.fallback, absl::InfiniteDuration());
+}
+
+TEST_F(FlagsTest, BadValuesAreRefusedByTheirFlagsName) {
+  const char* bad[] = {
+      "--grpc_address=7411",       "--grpc_address=:7411",     "--grpc_address=host:",
+      "--grpc_address=host:65536", "--grpc_address=host:-1",   "--grpc_address=::1:7411",
+      "--grpc_address=[::1:7411",  "--http_address=host:port", "--http_address=",
+      "--session_memory=0",        "--session_memory=-1GiB",   "--session_memory=lots",
+      "--session_ttl=-1s",         "--session_ttl=500ms",      "--session_ttl=10",
+      "--session_ttl=inf",         "--max_running=0",          "--max_running=5000",
+      "--max_running=x",           "--max_queued=-1",          "--prefill_tokens_per_step=0",
+      "--prefill_form=parallel",   "--compute_threads=-1",     "--default_time_limit=-1s",
+      "--default_time_limit=2h",   "--max_time_limit=-5m",     "--stream_buffer_tokens=0",
+      "--max_message_bytes=100",   "--max_message_bytes=2GiB", "--drain_grace=-1s",
+      "--drain_grace=inf",         "--log_level=loud",         "--log_format=xml",
+      "--keepalive_time=0",        "--keepalive_timeout=2h",   "--keepalive_min_ping_interval=0",
+  };
+  for (const std::string argument : bad) {
+    const auto config = With({argument});
+    ASSERT_FALSE(config.ok()) << argument;
+    const std::string name = argument.substr(0, argument.find('='));
+    EXPECT_THAT(std::string(config.status().message()), StartsWith(name + ": ")) << argument;
+    EXPECT_EQ(config.status().message().find('\n'), absl::string_view::npos) << argument;
+  }
+}
+
+TEST_F(FlagsTest, EveryFlagIsInTheHelpAndInTheDocumentation) {
+  const std::string path =
+      std::string(std::getenv("FERMATA_SOURCE_DIR")) + "/docs/configuration.md";
+  std::ifstream file(path);
+  ASSERT_TRUE(file) << path;
+  std::stringstream text;
+  text << file.rdbuf();
+  size_t listed = 0;
+  for (const FlagGroup& group : ServerFlags()) {
+    for (const std::string_view name : group.flags) {
+      ++listed;
+      const absl::CommandLineFlag* flag =
+          absl::FindCommandLineFlag(absl::string_view(name.data(), name.size()));
+      ASSERT_NE(flag, nullptr) << name;
+      const std::string fallback = flag->DefaultValue();
+      EXPECT_THAT(text.str(), HasSubstr("| `--" + std::string(name) + "` | " +
+                                        (fallback.empty() ? "" : "`" + fallback + "` ") + "|"));
+    }
+  }
+  size_t defined = 0;
+  for (const auto& [name, flag] : absl::GetAllFlags()) {
+    defined += flag->Filename().ends_with("server/flags.cc");
+  }
+  EXPECT_EQ(listed, defined);
+}
+
+}  // namespace
+}  // namespace fermata
