@@ -134,7 +134,8 @@ void AddLabels(CLI::App* app, const std::string& description,
 
 void ParseTokenIds(const std::string& name, const std::string& text,
                    google::protobuf::RepeatedField<int32_t>* ids) {
-  for (const absl::string_view part : absl::StrSplit(text, ',', absl::SkipWhitespace())) {
+  for (const absl::string_view part :
+       absl::StrSplit(text, absl::ByAnyChar(", \n"), absl::SkipEmpty())) {
     int32_t id = 0;
     if (!absl::SimpleAtoi(part, &id)) {
       throw CLI::ValidationError(name, std::string(part) + " is not a token id");

@@ -36,7 +36,7 @@ void AddDuration(CLI::App* app, const std::string& name, const std::string& desc
 void AddLabels(CLI::App* app, const std::string& description,
                const std::function<void(const std::string& key, const std::string& value)>& add);
 
-// Appends the ids of `text`, which commas separate.
+// Appends the ids of `text`, which commas or spaces separate.
 void ParseTokenIds(const std::string& name, const std::string& text,
                    google::protobuf::RepeatedField<int32_t>* ids);
 

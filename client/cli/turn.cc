@@ -5,6 +5,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/cli/output.h"
+#include "client/error.h"
 
 namespace fermata::cli {
 namespace {
@@ -53,19 +54,25 @@ TurnOutcome RunTurn(client::Client& client, const CommonOptions& common,
 void ReportInterrupted(client::Client& client, const TurnOutcome& outcome, const Io& io) {
   io.err << "fermata: interrupted after " << Grouped(outcome.tokens) << " tokens\n";
   if (outcome.session_id.empty()) return;
-  // The server commits within one step, which may be after the call has ended here.
+  // The server commits within one step, which may be after the call has ended here. Until then a
+  // session that this turn makes is not there.
   constexpr int kTries = 100;
+  absl::StatusOr<v1::Session> session;
   for (int i = 0; i < kTries; ++i) {
-    const auto session = client.GetSession(outcome.session_id);
-    if (!session.ok()) break;
-    if (session->position() >= outcome.position) {
-      io.err << "session " << session->id() << " is at position " << Grouped(session->position())
-             << " and goes on from there: fermata generate --session " << session->id() << "\n";
-      return;
+    session = client.GetSession(outcome.session_id);
+    if (session.ok() ? session->position() >= outcome.position
+                     : !absl::IsNotFound(session.status())) {
+      break;
     }
     absl::SleepFor(absl::Milliseconds(20));
   }
-  io.err << "session " << outcome.session_id << " could not be asked where it is\n";
+  if (session.ok()) {
+    io.err << "session " << session->id() << " is at position " << Grouped(session->position())
+           << " and goes on from there: fermata generate --session " << session->id() << "\n";
+  } else {
+    io.err << "session " << outcome.session_id << ": " << client::Describe(session.status())
+           << "\n";
+  }
 }
 
 }  // namespace fermata::cli
