@@ -32,6 +32,7 @@ class EngineObserver {
   virtual void TurnCompleted(const std::string& request_id, const TurnResult& result) = 0;
   // A turn or scoring request that ended with an error, before or after it was queued.
   virtual void RequestFailed(const std::string& request_id, const absl::Status& status) = 0;
+  // `tokens`: whose log-probability was told.
   virtual void ScoreCompleted(const std::string& request_id, int64_t tokens) = 0;
 };
 

@@ -60,7 +60,7 @@ void ScoreJob::Advance(std::span<const float> logits) {
 
 void ScoreJob::Complete() {
   done_ = true;
-  parts_.observer->ScoreCompleted(request_id(), static_cast<int64_t>(tokens_.size()));
+  parts_.observer->ScoreCompleted(request_id(), static_cast<int64_t>(result_.tokens.size()));
   ReleasePlace();
   callback_(std::move(result_));
 }
