@@ -41,12 +41,14 @@ void CallRecord::Fail(const absl::Status& status) {
   const ErrorDetails details = DetailsOf(status);
   metrics_->RequestDone(method_, absl::AsciiStrToLower(details.reason), absl::Now() - arrival_);
   const auto field = details.metadata.find("field");
-  LogEvent(LevelOf(status.code()), "request_failed",
+  const LogLevel level = LevelOf(status.code());
+  LogEvent(level, "request_failed",
            {{"method", method_},
             {"request_id", request_id_},
             {"code", absl::StatusCodeToString(status.code())},
             {"reason", details.reason},
-            {"field", field == details.metadata.end() ? "" : field->second}});
+            {"field", field == details.metadata.end() ? "" : field->second},
+            {"message", level == LogLevel::kError ? std::string(status.message()) : ""}});
 }
 
 absl::Status CheckReplySize(const Front& front, size_t bytes) {

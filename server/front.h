@@ -32,8 +32,9 @@ class CallRecord {
   // `method` must be a literal.
   CallRecord(Metrics* metrics, std::string_view method, std::string request_id = "");
 
-  // Counts the call under `outcome`, or under the reason of a failure, which is logged as well,
-  // without its message: that may quote a client's text. Call one of them, once.
+  // Counts the call under `outcome`, or under the reason of a failure, which is logged as well;
+  // with its message only when the fault is the server's, for others may quote a client's text.
+  // Call one of them, once.
   void Succeed(std::string_view outcome = "ok");
   void Fail(const absl::Status& status);
 

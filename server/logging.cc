@@ -21,7 +21,7 @@ std::string JsonString(std::string_view text) {
 }
 
 bool IsPlain(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, [](char c) {
+  return std::ranges::all_of(text, [](char c) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
            std::string_view("-_.:/+@").find(c) != std::string_view::npos;
   });
@@ -108,7 +108,10 @@ std::string FormatEvent(LogFormat format, std::string_view event,
     }
   };
   append({"event", event});
-  for (const LogField& field : fields) append(field);
+  for (const LogField& field : fields) {
+    const auto* value = std::get_if<std::string_view>(&field.value);
+    if (value == nullptr || !value->empty()) append(field);
+  }
   return line;
 }
 

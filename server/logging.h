@@ -43,7 +43,7 @@ void LogEvent(LogLevel level, std::string_view event, std::initializer_list<LogF
 // The part of a line from the event on: `event=turn_completed request_id=a tokens=3`, or
 // `"event":"turn_completed","request_id":"a","tokens":3`. Text values hold no line breaks and can
 // not be mistaken for another field: where a value is more than letters, digits and -_.:/+@ it is
-// in quotes and escaped as JSON, in ASCII.
+// in quotes and escaped as JSON, in ASCII. Fields with an empty text are left out.
 std::string FormatEvent(LogFormat format, std::string_view event,
                         std::initializer_list<LogField> fields);
 

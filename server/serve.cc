@@ -59,8 +59,8 @@ absl::Status Serve(const ServerConfig& given, Signals& signals) {
   ServingState serving;
   Metrics metrics(&serving);
   std::unique_ptr<Runtime> runtime;
-  Worker writer(0);
-  Worker helper(kMaxHelperTasks);
+  Worker writer("stream-writer", 0);
+  Worker helper("helper", kMaxHelperTasks);
   const Front front = {.serving = &serving,
                        .metrics = &metrics,
                        .writer = &writer,

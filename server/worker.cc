@@ -2,9 +2,14 @@
 
 #include <utility>
 
+#include <pthread.h>
+
 namespace fermata {
 
-Worker::Worker(size_t max_waiting) : max_waiting_(max_waiting), thread_([this] { Run(); }) {}
+Worker::Worker(const char* name, size_t max_waiting)
+    : max_waiting_(max_waiting), thread_([this] { Run(); }) {
+  pthread_setname_np(thread_.native_handle(), name);
+}
 
 Worker::~Worker() {
   {

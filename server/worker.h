@@ -16,8 +16,9 @@ class Worker {
  public:
   using Task = std::function<void()>;
 
-  // `max_waiting` bounds what TryPost adds.
-  explicit Worker(size_t max_waiting);
+  // `name`, of at most 15 bytes, is what tools call the thread; `max_waiting` bounds what TryPost
+  // adds.
+  Worker(const char* name, size_t max_waiting);
   // Runs what waits, then ends.
   ~Worker();
   Worker(const Worker&) = delete;

@@ -104,7 +104,7 @@ class TurnStreamTest : public testing::Test {
   std::vector<absl::Status> ended_;
   std::shared_ptr<Handle> handle_ = std::make_shared<Handle>();
   std::shared_ptr<TurnStream> stream_;
-  Worker writer_{0};  // Ends first.
+  Worker writer_{"test", 0};  // Ends first.
 };
 
 TEST_F(TurnStreamTest, SendsStartedChunksAndComplete) {

@@ -13,7 +13,7 @@ TEST(WorkerTest, RunsInOrderOnOneThreadAndFinishesWhatWaits) {
   std::vector<int> order;
   std::vector<std::thread::id> threads;
   {
-    Worker worker(0);
+    Worker worker("test", 0);
     for (int i = 0; i < 1000; ++i) {
       worker.Post([&, i] {
         order.push_back(i);
@@ -30,7 +30,7 @@ TEST(WorkerTest, RunsInOrderOnOneThreadAndFinishesWhatWaits) {
 }
 
 TEST(WorkerTest, WakesForEachTask) {
-  Worker worker(8);
+  Worker worker("test", 8);
   for (int i = 0; i < 1000; ++i) {
     std::promise<int> done;
     ASSERT_TRUE(worker.TryPost([&] { done.set_value(i); }));
@@ -43,7 +43,7 @@ TEST(WorkerTest, TryPostIsBoundedAndPostIsNot) {
   std::promise<void> release;
   int ran = 0;
   {
-    Worker worker(2);
+    Worker worker("test", 2);
     worker.Post([&] {
       started.set_value();
       release.get_future().wait();
@@ -60,7 +60,7 @@ TEST(WorkerTest, TryPostIsBoundedAndPostIsNot) {
 
 TEST(WorkerTest, TasksMayPostTasks) {
   std::promise<void> done;
-  Worker worker(1);
+  Worker worker("test", 1);
   worker.Post([&] { worker.Post([&] { done.set_value(); }); });
   done.get_future().wait();
 }
