@@ -55,9 +55,9 @@ curl -fsS "http://$http/metrics" | awk '
   $1 == "fermata_kv_equivalent_bytes_per_token" {token = $2}
   $1 == "fermata_break_even_tokens" {even = $2}
   END {
-    printf "state bytes now           %12d   (the same at every position)\n", state
-    printf "KV equivalent now         %12d   (%d more for every token)\n", kv, token
-    printf "break-even                %12d   tokens\n", even
-    printf "KV equivalent at 1,000,000 tokens %d bytes: %.0f times the state\n", token * 1e6,
+    printf "%15.0f  bytes of state now, and at every position\n", state
+    printf "%15.0f  bytes of KV equivalent now, %.0f more for every token\n", kv, token
+    printf "%15.0f  tokens, where both are equal\n", even
+    printf "%15.0f  bytes of KV equivalent at a million tokens: %.0f times the state\n", token * 1e6,
            token * 1e6 / state
   }'
