@@ -61,6 +61,8 @@ add_custom_target(thread_tests)
 set(FERMATA_TEST_ENVIRONMENT
   FERMATA_SOURCE_DIR=${CMAKE_SOURCE_DIR}
   FERMATA_BINARY_DIR=${CMAKE_BINARY_DIR}
+  # Several tests share the cores: OpenMP threads that spin for one another would starve them all.
+  OMP_WAIT_POLICY=passive
   ASAN_OPTIONS=detect_stack_use_after_return=1
   UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
   TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/tsan.supp:halt_on_error=1)
