@@ -1,5 +1,6 @@
 #include "server/turn_stream.h"
 
+#include <cassert>
 #include <iterator>
 #include <type_traits>
 #include <utility>
@@ -91,7 +92,8 @@ void TurnStream::Schedule() {
 void TurnStream::Pump() {
   std::unique_lock lock(mutex_);
   scheduled_ = false;
-  if (writing_ || finished_) return;
+  // Schedule sees to it, and nothing else writes.
+  assert(!writing_ && !finished_);
   if (started_.has_value()) {
     Write(std::move(lock), *std::exchange(started_, std::nullopt));
   } else if (chunk_.has_value()) {
