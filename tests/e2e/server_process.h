@@ -27,7 +27,7 @@ class ServerProcess {
 
   const std::string& address() const { return address_; }  // Of gRPC.
   int http_port() const { return http_port_; }
-  // A connection of its own.
+  // A connection of its own, whose calls end after 90 seconds at the latest.
   std::unique_ptr<client::Client> Connect(client::ClientOptions options = {}) const;
   HttpReply Get(const std::string& path) const;
 
