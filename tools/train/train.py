@@ -43,7 +43,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--feature-map", default=shape.feature_map)
     parser.add_argument("--decay", type=float, nargs="+", default=shape.decay,
                         help="one per head; their number is the number of heads")
-    parser.add_argument("--steps", type=int, default=1328)
+    parser.add_argument("--steps", type=int, default=3956)
     parser.add_argument("--minutes", type=float, default=math.inf,
                         help="end in about this time: lowers --steps, as printed, when it must")
     parser.add_argument("--batch-size", type=int, default=4)
@@ -54,7 +54,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--cooldown", type=float, default=0.4,
                         help="the last part of the run, in which the rate falls to 0 linearly")
     parser.add_argument("--weight-decay", type=float, default=0.1)
-    parser.add_argument("--dropout", type=float, default=0.0, help="for runs of more passes")
+    parser.add_argument("--dropout", type=float, default=0.1)
     parser.add_argument("--average-decay", type=float, default=0.98)
     parser.add_argument("--evaluate-every", type=int, default=200)
     parser.add_argument("--evaluate-records", type=int, default=128)
