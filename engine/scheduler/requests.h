@@ -59,7 +59,7 @@ struct TurnResult {
   int32_t prompt_tokens = 0;
   int32_t generated_tokens = 0;
   TurnTimings timings;
-  std::optional<SessionRecord> session;  // As committed; unset without one.
+  std::optional<SessionRecord> session;  // As it is now; unset when there is none.
   uint64_t seed = 0;
 };
 

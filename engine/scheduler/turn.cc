@@ -192,7 +192,7 @@ void Turn::Complete(FinishReason reason) {
     record.pending_token = tokens_.back();
     record.sampler_memory = memory_.Serialize();
     result.session = lease_.Commit(record, StateBytes(*state_));
-  } else if (lease_.valid()) {
+  } else if (lease_.valid() && !lease_.creates()) {
     result.session = lease_.record();
   }
   lease_ = SessionStore::Lease();

@@ -354,6 +354,8 @@ SessionStore::Lease::~Lease() = default;
 
 bool SessionStore::Lease::valid() const { return impl_ != nullptr; }
 
+bool SessionStore::Lease::creates() const { return impl_->is_new; }
+
 const SessionRecord& SessionStore::Lease::record() const { return impl_->record; }
 
 absl::Status SessionStore::Lease::ReadState(std::span<std::byte> state) const {

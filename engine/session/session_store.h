@@ -125,6 +125,8 @@ class SessionStore {
     ~Lease();
 
     bool valid() const;
+    // Whether the session comes to be with the commit.
+    bool creates() const;
     // As committed before this turn.
     const SessionRecord& record() const;
     // Copies the committed state; `state` has state_bytes bytes. All zero at position 0. DATA_LOSS

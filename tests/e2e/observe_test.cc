@@ -1,5 +1,6 @@
 // What operators see: metrics, health over HTTP, flags, ports and logs.
 
+#include <cstdio>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -49,6 +50,17 @@ TEST(MetricsTest, GaugesAgreeWithTheSessions) {
   EXPECT_GE(server.Metric("fermata_session_bytes{tier=\"memory\"}"), 3 * state_bytes);
   ASSERT_TRUE(client->DeleteSession("s1").ok());
   EXPECT_EQ(server.Metric("fermata_session_state_bytes"), 2 * state_bytes);
+}
+
+// By Prometheus' own parser and rules for names, types and units.
+TEST(MetricsTest, PrometheusAcceptsThePage) {
+  ServerProcess server;
+  RunOk(*server.Connect(), On("s", Greedy(kPrompt, 10)));
+  FILE* promtool = popen("promtool check metrics 2>&1", "w");
+  ASSERT_NE(promtool, nullptr);
+  const std::string page = server.Get("/metrics").body;
+  EXPECT_EQ(fwrite(page.data(), 1, page.size(), promtool), page.size());
+  EXPECT_EQ(pclose(promtool), 0) << page;
 }
 
 TEST(MetricsTest, CountersCount) {

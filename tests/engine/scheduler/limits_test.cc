@@ -97,6 +97,12 @@ TEST(EngineLimitsTest, ATimeLimitThatPassesInTheQueueLeavesTheSessionAsItWas) {
   EXPECT_EQ(sink->result().generated_tokens, 0);
   EXPECT_EQ(engine.sessions().Get("s")->position, 7);
   EXPECT_EQ(engine.sessions().Get("s")->turns, 1u);
+  EXPECT_EQ(sink->result().session->position, 7);
+
+  request = SessionTurn("new", "more", 10);
+  request.time_limit = absl::ZeroDuration();
+  EXPECT_FALSE(engine.Run(request)->result().session.has_value());
+  EXPECT_EQ(ReasonOf(engine.sessions().Get("new").status()), "SESSION_NOT_FOUND");
 }
 
 TEST(EngineLimitsTest, OneTurnAtATimeOnASession) {
