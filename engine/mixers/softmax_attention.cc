@@ -97,7 +97,8 @@ absl::StatusOr<Projection> ReadProjection(const WeightScope& weights, const std:
 
 class SoftmaxAttention : public Mixer {
  public:
-  static absl::StatusOr<std::unique_ptr<Mixer>> Create(Config config, const MixerOptions& options);
+  static absl::StatusOr<std::unique_ptr<Mixer>> Create(const Config& config,
+                                                       const MixerOptions& options);
 
   std::span<const StateBlock> state_blocks() const override { return blocks_; }
   int64_t cache_floats_per_position() const override {
@@ -127,7 +128,7 @@ class SoftmaxAttention : public Mixer {
     float* cache = nullptr;  // Rows of 2 · kv_dim() floats; v is kv_dim() floats after k.
   };
 
-  explicit SoftmaxAttention(Config config) : config_(std::move(config)) {}
+  explicit SoftmaxAttention(const Config& config) : config_(config) {}
 
   const float* Project(const Projection& projection, std::span<const SequenceRows> sequences,
                        const float* x, int64_t rows, Arena& arena) const;
@@ -152,9 +153,9 @@ class SoftmaxAttention : public Mixer {
   std::vector<StateBlock> blocks_;
 };
 
-absl::StatusOr<std::unique_ptr<Mixer>> SoftmaxAttention::Create(Config config,
+absl::StatusOr<std::unique_ptr<Mixer>> SoftmaxAttention::Create(const Config& config,
                                                                 const MixerOptions& options) {
-  auto mixer = std::unique_ptr<SoftmaxAttention>(new SoftmaxAttention(std::move(config)));
+  auto mixer = std::unique_ptr<SoftmaxAttention>(new SoftmaxAttention(config));
   const Config& c = mixer->config_;
   const WeightScope& weights = options.weights;
   FERMATA_ASSIGN_OR_RETURN(mixer->q_, ReadProjection(weights, "q", c.hidden_size, c));
@@ -322,7 +323,7 @@ void SoftmaxAttention::Forward(std::span<const SequenceRows> sequences, const fl
   }
   // Heads go outermost, so that every thread gets its share of a long sequence.
   const auto num_sequences = static_cast<int64_t>(sequences.size());
-  const int64_t grain = 1 + kMinWorkPerThread * num_sequences / work;
+  const int64_t grain = 1 + kMinWorkPerThread * num_sequences / std::max<int64_t>(work, 1);
   ParallelFor(config_.num_kv_heads * num_sequences, grain, [&](int64_t begin, int64_t end) {
     for (int64_t pair = begin; pair < end; ++pair) {
       const Group group = MakeGroup(sequences[pair % num_sequences], pair / num_sequences, all);
@@ -339,8 +340,8 @@ void SoftmaxAttention::Forward(std::span<const SequenceRows> sequences, const fl
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Mixer>> CreateSoftmaxAttention(const MixerOptions& options) {
-  FERMATA_ASSIGN_OR_RETURN(Config config, ReadConfig(options));
-  return SoftmaxAttention::Create(std::move(config), options);
+  FERMATA_ASSIGN_OR_RETURN(const Config config, ReadConfig(options));
+  return SoftmaxAttention::Create(config, options);
 }
 
 }  // namespace fermata
