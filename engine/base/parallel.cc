@@ -15,27 +15,34 @@ std::atomic<int>& Threads() {
   return threads;
 }
 
+std::atomic<int64_t> min_work_of_a_thread = kMinThreadWork;
+
 }  // namespace
 
-void SetComputeThreads(int threads) { Threads() = std::max(threads, 1); }
+void SetComputeThreads(int threads, int64_t min_thread_work) {
+  Threads() = std::max(threads, 1);
+  min_work_of_a_thread = std::max<int64_t>(min_thread_work, 1);
+}
 
 int ComputeThreads() { return Threads(); }
 
-void ApplyComputeThreads() {
-  const int threads = ComputeThreads();
+int ThreadsFor(int64_t work) {
+  return static_cast<int>(std::clamp<int64_t>(work / min_work_of_a_thread, 1, ComputeThreads()));
+}
+
+void UseOpenMpThreads(int threads) {
   if (omp_get_max_threads() != threads) omp_set_num_threads(threads);
 }
 
-void ParallelFor(int64_t count, int64_t grain,
+void ParallelFor(int64_t count, int64_t work,
                  absl::FunctionRef<void(int64_t begin, int64_t end)> body) {
   if (count <= 0) return;
-  const int64_t ranges =
-      std::clamp<int64_t>(count / std::max<int64_t>(grain, 1), 1, ComputeThreads());
+  const int64_t ranges = std::min<int64_t>(ThreadsFor(count * work), count);
   if (ranges == 1) {
     body(0, count);
     return;
   }
-#pragma omp parallel for num_threads(static_cast <int>(ranges)) schedule(static, 1)
+#pragma omp parallel for num_threads(static_cast<int>(ranges)) schedule(static, 1)
   for (int64_t range = 0; range < ranges; ++range) {
     body(count * range / ranges, count * (range + 1) / ranges);
   }

@@ -1,6 +1,7 @@
 #ifndef FERMATA_ENGINE_KERNELS_MATMUL_BACKEND_H_
 #define FERMATA_ENGINE_KERNELS_MATMUL_BACKEND_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 
@@ -16,6 +17,12 @@ class MatmulBackend {
   virtual void Multiply(const float* x, int64_t rows, float* y) const = 0;
   virtual int64_t bytes() const = 0;
 };
+
+// What a product is worth in threads (base/parallel.h). Reading the weights takes as long as
+// multiplying about eight rows by them.
+inline int64_t MatmulWork(int64_t out_features, int64_t in_features, int64_t rows) {
+  return out_features * in_features * std::max<int64_t>(rows, 8);
+}
 
 // Highway, on any processor. Each output element has one accumulator that runs over in_features in
 // order, whatever rows and columns are computed beside it.

@@ -1,12 +1,10 @@
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -34,7 +32,6 @@ dnnl::engine& Cpu() {
 }
 
 dnnl::stream& ThreadStream() {
-  ApplyComputeThreads();
   thread_local dnnl::stream stream(Cpu());
   return stream;
 }
@@ -48,7 +45,7 @@ void* ThreadScratchpad(size_t bytes) {
 }
 
 // All that the matrices of one shape share: how weights are packed, and a primitive for each number
-// of rows, made when first wanted.
+// of rows and threads, made when first wanted.
 class Shape {
  public:
   Shape(int64_t out_features, int64_t in_features)
@@ -73,7 +70,9 @@ class Shape {
 
   // rows ≤ kMaxRows.
   void Multiply(const float* x, int64_t rows, const void* packed, float* y) const {
-    const Product& product = ProductFor(rows);
+    const int threads = ThreadsFor(MatmulWork(out_features_, in_features_, rows));
+    UseOpenMpThreads(threads);
+    const Product& product = ProductFor(rows, threads);
     const auto& description = product.description;
     const dnnl::memory::desc scratchpad = description.scratchpad_desc();
     dnnl::primitive(product.primitive)
@@ -90,7 +89,6 @@ class Shape {
   using Description = dnnl::matmul::primitive_desc;
 
   struct Product {
-    std::once_flag made;
     Description description;
     dnnl::matmul primitive;
   };
@@ -109,13 +107,15 @@ class Shape {
     return std::string_view(description.impl_info_str()).starts_with("brg");
   }
 
-  const Product& ProductFor(int64_t rows) const {
-    Product& product = products_[rows];
-    std::call_once(product.made, [&] {
-      product.description = Describe(rows, packed_);
-      product.primitive = dnnl::matmul(product.description);
-    });
-    return product;
+  // For the number of threads that the calling thread has set, which the library notes for good.
+  const Product& ProductFor(int64_t rows, int threads) const {
+    const std::lock_guard lock(mutex_);
+    const auto [it, made] = products_.try_emplace({rows, threads});
+    if (made) {
+      it->second.description = Describe(rows, packed_);
+      it->second.primitive = dnnl::matmul(it->second.description);
+    }
+    return it->second;
   }
 
   // The library does not document what HasBlockedKernel relies on, so it is tried out too.
@@ -130,7 +130,7 @@ class Shape {
     std::vector<float> some(kMaxRows * out_features_);
     Multiply(x.data(), kMaxRows, packed.data(), together.data());
     for (const int64_t rows : {1, 2, 3, 7, 16, 33, 64, 128}) {
-      if (!HasBlockedKernel(ProductFor(rows).description)) return false;
+      if (!HasBlockedKernel(Describe(rows, packed_))) return false;
       Multiply(x.data(), rows, packed.data(), some.data());
       const size_t bytes = rows * out_features_ * sizeof(float);
       if (std::memcmp(some.data(), together.data(), bytes) != 0) return false;
@@ -147,7 +147,8 @@ class Shape {
   int64_t in_features_;
   dnnl::memory::desc packed_;
   bool row_invariant_ = false;
-  mutable std::array<Product, kMaxRows + 1> products_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::pair<int64_t, int>, Product> products_;  // By rows and threads.
 };
 
 // The one Shape of these sizes, kept for the life of the process.

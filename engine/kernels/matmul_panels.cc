@@ -107,8 +107,6 @@ HWY_EXPORT(MultiplyPanel);
 // Rows that one task multiplies: enough to reuse a panel from the cache, few enough that two
 // threads find work in a narrow matrix.
 constexpr int64_t kTaskRows = 96;
-// Multiply-adds that are worth waking a thread for.
-constexpr int64_t kMinThreadWork = 1 << 18;
 
 class Panels : public MatmulBackend {
  public:
@@ -126,9 +124,8 @@ class Panels : public MatmulBackend {
 
   void Multiply(const float* x, int64_t rows, float* y) const override {
     const int64_t cuts = (rows + kTaskRows - 1) / kTaskRows;
-    const int64_t task_work = kPanelColumns * in_features_ * std::min(rows, kTaskRows);
-    const int64_t grain = kMinThreadWork / std::max<int64_t>(task_work, 1) + 1;
-    ParallelFor(panels_ * cuts, grain, [&](int64_t begin, int64_t end) {
+    const int64_t work = MatmulWork(kPanelColumns, in_features_, std::min(rows, kTaskRows));
+    ParallelFor(panels_ * cuts, work, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
         MultiplyTask(task / cuts, task % cuts * kTaskRows, x, rows, y);
       }

@@ -23,8 +23,9 @@ namespace {
 
 constexpr int64_t kMaxHeads = 4096;
 constexpr int64_t kMaxTaps = 64;
-// Multiply-adds below which a thread of its own does not pay.
-constexpr int64_t kMinWorkPerThread = 1 << 16;
+// An element of the state is read and written for one product with k and one with q: as long as
+// that takes for this many multiply-adds from the cache.
+constexpr int64_t kStateWork = 8;
 
 struct Config {
   int64_t hidden_size = 0;
@@ -264,7 +265,7 @@ const float* LinearAttention::Project(const Projection& projection,
       .weight = projection.taps.data(), .taps = config_.taps, .dim = width};
   const auto count = static_cast<int64_t>(sequences.size());
   const int64_t work = rows * width * config_.taps / count;
-  ParallelFor(count, 1 + kMinWorkPerThread / work, [&](int64_t begin, int64_t end) {
+  ParallelFor(count, work, [&](int64_t begin, int64_t end) {
     for (const SequenceRows& sequence : sequences.subspan(begin, end - begin)) {
       const int64_t at = sequence.begin * width;
       Convolve(convolution, projected + at, sequence.count,
@@ -326,9 +327,10 @@ int64_t LinearAttention::Mix(std::span<const SequenceRows> sequences, const Rows
   // Heads go outermost, so that every thread gets its share of a long sequence.
   const auto num_sequences = static_cast<int64_t>(sequences.size());
   const int64_t pairs = config_.num_heads * num_sequences;
-  const int64_t work = feature_map_q_->feature_dim() * config_.head_v_dim * count / num_sequences;
+  const int64_t work =
+      kStateWork * feature_map_q_->feature_dim() * config_.head_v_dim * count / num_sequences;
   std::atomic<int64_t> clamps = 0;
-  ParallelFor(pairs, 1 + kMinWorkPerThread / work, [&](int64_t begin, int64_t end) {
+  ParallelFor(pairs, work, [&](int64_t begin, int64_t end) {
     int64_t clamped = 0;
     for (int64_t pair = begin; pair < end; ++pair) {
       const SequenceRows& sequence = sequences[pair % num_sequences];

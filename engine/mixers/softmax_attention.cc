@@ -25,8 +25,6 @@ constexpr int64_t kMaxHeads = 4096;
 constexpr int64_t kMaxWindow = int64_t{1} << 24;
 constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
 constexpr float kHeadNormEps = 1e-5f;
-// Multiply-adds below which a thread of its own does not pay.
-constexpr int64_t kMinWorkPerThread = 1 << 16;
 // Queries that go through a block of the cache together, so that it is read once for all of them.
 constexpr int64_t kQueryTile = 16;
 
@@ -323,17 +321,17 @@ void SoftmaxAttention::Forward(std::span<const SequenceRows> sequences, const fl
   }
   // Heads go outermost, so that every thread gets its share of a long sequence.
   const auto num_sequences = static_cast<int64_t>(sequences.size());
-  const int64_t grain = 1 + kMinWorkPerThread * num_sequences / std::max<int64_t>(work, 1);
-  ParallelFor(config_.num_kv_heads * num_sequences, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t pair = begin; pair < end; ++pair) {
-      const Group group = MakeGroup(sequences[pair % num_sequences], pair / num_sequences, all);
-      if (context.form == Form::kParallel) {
-        Parallel(group);
-      } else {
-        Recurrent(group);
-      }
-    }
-  });
+  ParallelFor(
+      config_.num_kv_heads * num_sequences, work / num_sequences, [&](int64_t begin, int64_t end) {
+        for (int64_t pair = begin; pair < end; ++pair) {
+          const Group group = MakeGroup(sequences[pair % num_sequences], pair / num_sequences, all);
+          if (context.form == Form::kParallel) {
+            Parallel(group);
+          } else {
+            Recurrent(group);
+          }
+        }
+      });
   output_.Multiply(all.o, rows, out);
 }
 

@@ -21,7 +21,7 @@ class ParallelTest : public testing::Test {
 
 TEST_F(ParallelTest, CoversEachIndexOnce) {
   for (const int threads : {1, 2, 3, 7}) {
-    SetComputeThreads(threads);
+    SetComputeThreads(threads, 1);
     EXPECT_EQ(ComputeThreads(), threads);
     for (const int64_t count : {0, 1, 2, 6, 7, 8, 100}) {
       std::vector<std::atomic<int>> seen(count);
@@ -33,18 +33,22 @@ TEST_F(ParallelTest, CoversEachIndexOnce) {
   }
 }
 
-TEST_F(ParallelTest, RangesHoldAGrain) {
-  SetComputeThreads(4);
+TEST_F(ParallelTest, EveryThreadHasWorkEnough) {
+  SetComputeThreads(4, 1000);
+  EXPECT_EQ(ThreadsFor(0), 1);
+  EXPECT_EQ(ThreadsFor(1999), 1);
+  EXPECT_EQ(ThreadsFor(2000), 2);
+  EXPECT_EQ(ThreadsFor(1000000), 4);
   std::mutex mutex;
   std::vector<int64_t> sizes;
   const auto record = [&](int64_t begin, int64_t end) {
     const std::lock_guard lock(mutex);
     sizes.push_back(end - begin);
   };
-  ParallelFor(100, 40, record);
+  ParallelFor(100, 20, record);
   EXPECT_EQ(sizes, (std::vector<int64_t>{50, 50}));
   sizes.clear();
-  ParallelFor(100, 1000, record);
+  ParallelFor(100, 19, record);
   EXPECT_EQ(sizes, std::vector<int64_t>{100});
 }
 
@@ -55,7 +59,7 @@ TEST_F(ParallelTest, AtLeastOneThread) {
 
 // The setting is the process's: the thread that computes is seldom the one that reads the flags.
 TEST_F(ParallelTest, TheSettingHoldsOnEveryThread) {
-  SetComputeThreads(3);
+  SetComputeThreads(3, 1);
   std::thread([] {
     EXPECT_EQ(ComputeThreads(), 3);
     std::atomic<int> ranges = 0;
@@ -65,7 +69,7 @@ TEST_F(ParallelTest, TheSettingHoldsOnEveryThread) {
 }
 
 TEST_F(ParallelTest, SeveralCallersAtOnce) {
-  SetComputeThreads(2);
+  SetComputeThreads(2, 1);
   std::vector<std::thread> callers;
   std::atomic<int64_t> sum = 0;
   for (int caller = 0; caller < 4; ++caller) {

@@ -110,11 +110,11 @@ TEST_P(MatmulBackendTest, RowsDoNotDependOnTheirNumber) {
 TEST_P(MatmulBackendTest, BitsDoNotDependOnThreads) {
   ForEachSize([&](const Size& size, const MatmulBackend&) {
     const auto x = Normals(200 * size.in_features, 4);
-    SetComputeThreads(1);
+    SetComputeThreads(1, 1);
     const auto one = GetParam()(weights_.data(), size.out_features, size.in_features);
     const auto expected = Multiply(*one, size, x);
     for (const int threads : {2, 3}) {
-      SetComputeThreads(threads);
+      SetComputeThreads(threads, 1);
       const auto several = GetParam()(weights_.data(), size.out_features, size.in_features);
       EXPECT_EQ(Multiply(*several, size, x), expected) << threads;
     }

@@ -181,7 +181,7 @@ TEST_P(MixerContractTest, BatchedEqualsAloneInEveryFormAndOnAnyThreads) {
       expected.insert(expected.end(), out.begin(), out.end());
     }
     for (const int threads : {1, 3}) {
-      SetComputeThreads(threads);
+      SetComputeThreads(threads, 1);
       std::vector<Sequence> batched = before;
       std::vector<SequenceRows> rows;
       int64_t count = 0;

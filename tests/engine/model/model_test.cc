@@ -130,7 +130,7 @@ TEST(ModelTest, TheNumberOfThreadsChangesNoBit) {
     SCOPED_TRACE(FormName(form));
     std::vector<Outputs> outputs;
     for (const int threads : {1, 2, 5}) {
-      SetComputeThreads(threads);
+      SetComputeThreads(threads, 1);
       SequenceState state = model->NewState();
       outputs.push_back(Feed(*model, state, tokens, form));
       EXPECT_TRUE(SameBits(outputs.front().logits, outputs.back().logits)) << threads;
