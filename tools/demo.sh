@@ -39,11 +39,11 @@ say "The model"
 run models
 
 say "A story, streamed as its tokens come, in a session"
-run generate --session "$session" --create --seed 7 --temperature 0.7 --max-new-tokens 80 --stats \
+run generate --session "$session" --create --seed 3 --temperature 0.5 --max-new-tokens 80 --stats \
   "Once upon a time, there was a little fox who"
 
 say "The same session, resumed by its id: the story goes on where it stopped"
-run generate --session "$session" --seed 7 --temperature 0.7 --max-new-tokens 80 --stats
+run generate --session "$session" --seed 3 --temperature 0.5 --max-new-tokens 80 --stats
 
 say "The session, in the server's memory"
 run sessions show "$session"
