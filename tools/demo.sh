@@ -9,13 +9,14 @@ bin=$1
 grpc=${FERMATA_GRPC_ADDRESS:-127.0.0.1:7411}
 http=${FERMATA_HTTP_ADDRESS:-127.0.0.1:7412}
 session=demo
-log=$(mktemp)
+scratch=$(mktemp -d)
 
-"$bin/fermata-server" --grpc_address="$grpc" --http_address="$http" 2>"$log" &
+"$bin/fermata-server" --grpc_address="$grpc" --http_address="$http" \
+  --port_file="$scratch/ports" 2>"$scratch/log" &
 server=$!
 stop() {
   kill "$server" 2>/dev/null && wait "$server" 2>/dev/null
-  rm -f "$log"
+  rm -rf "$scratch"
 }
 trap stop EXIT
 trap 'exit 130' INT TERM
@@ -27,9 +28,10 @@ run() {
   echo
 }
 
-until "$bin/fermata" --server "$grpc" health >/dev/null 2>&1; do
+# The ports' file comes once both are bound: before that, whoever answers there is not our server.
+until [ -s "$scratch/ports" ] && "$bin/fermata" --server "$grpc" health >/dev/null 2>&1; do
   if ! kill -0 "$server" 2>/dev/null; then
-    cat "$log" >&2
+    cat "$scratch/log" >&2
     exit 1
   fi
   sleep 0.1
