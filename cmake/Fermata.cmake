@@ -17,7 +17,11 @@ if(NOT FERMATA_ASSERTIONS)
   add_compile_definitions(NDEBUG)
 endif()
 if(FERMATA_SANITIZE)
-  add_compile_options(-fsanitize=${FERMATA_SANITIZE} -fno-omit-frame-pointer)
+  # -O1 compiles in half the time. The warnings that follow the flow of data misfire in GCC 12 on
+  # instrumented code; the other builds have them.
+  add_compile_options(-fsanitize=${FERMATA_SANITIZE} -fno-omit-frame-pointer -O1
+    -Wno-restrict -Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow
+    -Wno-stringop-overread)
   add_link_options(-fsanitize=${FERMATA_SANITIZE})
 endif()
 
