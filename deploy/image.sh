@@ -25,4 +25,5 @@ then
   buildah config --cmd /bin/bash "$container"
   buildah commit -q --rm "$container" "$base" >/dev/null
 fi
-buildah bud --tag fermata:latest .
+# The docker format has the health check, which the default one leaves out.
+buildah bud --format docker --tag fermata:latest .

@@ -9,7 +9,10 @@ if docker info >/dev/null 2>&1; then
   container=$(docker run --detach fermata:latest)
   trap 'docker rm --force "$container" >/dev/null' EXIT
   inside() { docker exec "$container" "$@"; }
-  stop() { docker stop --time 20 "$container" >/dev/null; docker wait "$container"; }
+  stop() {
+    docker stop --time 20 "$container" >/dev/null
+    status=$(docker wait "$container")
+  }
   docker image inspect fermata:latest --format 'size: {{.Size}} bytes'
 else
   export BUILDAH_ISOLATION=chroot STORAGE_DRIVER=vfs
@@ -23,11 +26,10 @@ else
   inside() { buildah run "$container" -- "$@"; }
   stop() {
     pkill -TERM -u 65532 -x fermata-server
-    local status=0
+    status=0
     wait "$runner" || status=$?
-    echo "$status"
   }
-  buildah inspect --type image --format 'image id: {{.FromImageID}}' fermata:latest
+  buildah inspect --type image --format 'image id: {{.FromImageID}}{{println}}' fermata:latest
   mounted=$(buildah mount "$container")
   echo "size: $(du -sb "$mounted" | cut -f1) bytes unpacked"
 fi
@@ -45,6 +47,6 @@ inside fermata generate --session image-test --max-new-tokens 20 || fail "does n
 echo
 inside curl -fsS http://127.0.0.1:7412/metrics | grep -q '^fermata_sessions{tier="memory"} 1' ||
   fail "metrics do not show the session"
-status=$(stop)
+stop
 [ "$status" = 0 ] || fail "exit status $status after SIGTERM"
 echo "image test: passed"
