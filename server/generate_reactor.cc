@@ -68,7 +68,7 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
         this);
     FERMATA_ASSIGN_OR_RETURN(std::shared_ptr<RequestHandle> handle,
                              engine->Submit(std::move(turn), stream_));
-    stream_->SetHandle(std::move(handle));
+    stream_->SetHandle(handle);
     return absl::OkStatus();
   }
 

@@ -53,7 +53,7 @@ bool TurnStream::Full() const {
          static_cast<int64_t>(chunk_->tokens.size()) >= options_.buffer_tokens;
 }
 
-void TurnStream::SetHandle(std::shared_ptr<RequestHandle> handle) {
+void TurnStream::SetHandle(const std::shared_ptr<RequestHandle>& handle) {
   {
     const std::lock_guard lock(mutex_);
     handle_ = handle;
@@ -77,7 +77,7 @@ void TurnStream::ReaderGone() {
     reader_gone_ = true;
     started_.reset();
     chunk_.reset();
-    handle = handle_;
+    handle = handle_.lock();
   }
   if (handle != nullptr) handle->Cancel();
 }

@@ -55,7 +55,7 @@ class TurnStream : public TurnSink, public std::enable_shared_from_this<TurnStre
   bool CanAccept() const override;
 
   // What the engine gave for the turn; cancels it at once if the reader has gone meanwhile.
-  void SetHandle(std::shared_ptr<RequestHandle> handle);
+  void SetHandle(const std::shared_ptr<RequestHandle>& handle);
   // The write that was outstanding is done; not `ok` when the reader is gone.
   void WriteDone(bool ok);
   // Cancelled, disconnected or past its deadline: stops the turn, and drops what is unsent.
@@ -79,7 +79,8 @@ class TurnStream : public TurnSink, public std::enable_shared_from_this<TurnStre
   v1::GenerateResponse message_;  // Being written; the writer's thread alone touches it.
 
   mutable std::mutex mutex_;
-  std::shared_ptr<RequestHandle> handle_;
+  // Weak, as the turn holds this stream: together they would keep each other for ever.
+  std::weak_ptr<RequestHandle> handle_;
   std::optional<TurnStarted> started_;
   std::optional<TurnChunk> chunk_;  // All that has come since the last write.
   std::optional<absl::StatusOr<TurnResult>> result_;

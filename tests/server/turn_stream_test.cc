@@ -196,6 +196,15 @@ TEST_F(TurnStreamTest, AFailedWriteIsAReaderGone) {
   EXPECT_EQ(reader_.WaitForEnd().code(), absl::StatusCode::kCancelled);
 }
 
+// The turn holds the stream: were the stream to hold the turn, neither would ever go.
+TEST_F(TurnStreamTest, DoesNotKeepTheTurnAlive) {
+  auto turn = std::make_shared<Handle>();
+  const std::weak_ptr<Handle> watch = turn;
+  stream_->SetHandle(turn);
+  turn.reset();
+  EXPECT_TRUE(watch.expired());
+}
+
 TEST_F(TurnStreamTest, AHandleThatComesAfterTheReaderWentIsCancelled) {
   stream_->ReaderGone();
   const auto late = std::make_shared<Handle>();
