@@ -16,6 +16,7 @@
 #include "engine/scheduler/job.h"
 #include "engine/scheduler/score_job.h"
 #include "engine/scheduler/turn.h"
+#include "engine/scheduler/validate.h"
 
 namespace fermata {
 namespace {
@@ -26,17 +27,6 @@ constexpr std::chrono::seconds kHousekeepingInterval{1};
 absl::Status DrainingError() {
   return MakeError(absl::StatusCode::kUnavailable, "the server is shutting down",
                    {.reason = "DRAINING"});
-}
-
-absl::Status ValidateTokens(const std::vector<int32_t>& tokens, int64_t vocab_size,
-                            std::string_view field) {
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    if (tokens[i] >= 0 && tokens[i] < vocab_size) continue;
-    return InvalidField(
-        absl::StrCat(absl::string_view(field.data(), field.size()), "[", i, "]"),
-        absl::StrCat(tokens[i], " is outside the vocabulary [0, ", vocab_size, ")"));
-  }
-  return absl::OkStatus();
 }
 
 uint64_t RandomSeed() {
@@ -94,7 +84,6 @@ class Engine::Impl {
     Clock::time_point drain_deadline = Clock::time_point::max();
   };
 
-  absl::Status Validate(const TurnRequest& request) const;
   // Takes a place in the queue for one request, or says why there is none.
   absl::Status ReservePlace();
   void ReleasePlace();
@@ -141,23 +130,6 @@ class Engine::Impl {
   std::thread engine_thread_;
 };
 
-absl::Status Engine::Impl::Validate(const TurnRequest& request) const {
-  const ModelInfo& model = parts_.model->info();
-  FERMATA_RETURN_IF_ERROR(ValidateSampling(request.sampling, model.vocab_size));
-  FERMATA_RETURN_IF_ERROR(ValidateTokens(request.prompt.token_ids, model.vocab_size, "token_ids"));
-  if (request.session.has_value() && !model.fixed_size_state) {
-    return MakeError(absl::StatusCode::kFailedPrecondition,
-                     "this model has softmax attention layers whose state grows with the position, "
-                     "so its sequences can not be kept as sessions",
-                     {.reason = "UNBOUNDED_STATE"});
-  }
-  if (!request.session.has_value() && request.prompt.text.empty() &&
-      request.prompt.token_ids.empty()) {
-    return InvalidField("prompt", "without a session there must be a prompt");
-  }
-  return absl::OkStatus();
-}
-
 absl::Status Engine::Impl::ReservePlace() {
   const std::lock_guard lock(mutex_);
   if (inbox_.draining) return DrainingError();
@@ -196,7 +168,7 @@ void Engine::Impl::Enqueue(std::shared_ptr<Job> job) {
 
 absl::StatusOr<std::shared_ptr<RequestHandle>> Engine::Impl::Submit(
     TurnRequest request, std::shared_ptr<TurnSink> sink) {
-  FERMATA_RETURN_IF_ERROR(Validate(request));
+  FERMATA_RETURN_IF_ERROR(ValidateTurn(request, parts_.model->info()));
   FERMATA_RETURN_IF_ERROR(ReservePlace());
   SessionStore::Lease lease;
   if (request.session.has_value()) {
@@ -219,14 +191,7 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> Engine::Impl::Submit(
 
 absl::StatusOr<std::shared_ptr<RequestHandle>> Engine::Impl::Score(ScoreRequest request,
                                                                    ScoreCallback done) {
-  const int64_t vocab_size = parts_.model->info().vocab_size;
-  FERMATA_RETURN_IF_ERROR(
-      ValidateTokens(request.context.token_ids, vocab_size, "context_token_ids"));
-  FERMATA_RETURN_IF_ERROR(ValidateTokens(request.input.token_ids, vocab_size, "token_ids"));
-  if (request.top_logprobs < 0 || request.top_logprobs > kMaxLogprobs) {
-    return InvalidField("top_logprobs",
-                        absl::StrCat(request.top_logprobs, " is outside [0, ", kMaxLogprobs, "]"));
-  }
+  FERMATA_RETURN_IF_ERROR(ValidateScore(request, parts_.model->info()));
   FERMATA_RETURN_IF_ERROR(ReservePlace());
   auto job = std::make_shared<ScoreJob>(
       std::move(request), std::move(done),
