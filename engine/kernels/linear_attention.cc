@@ -148,22 +148,27 @@ void AdvanceState(const LinearAttentionRun& run, const float* powers, float* key
                       .columns = run.value_dim});
 }
 
+// scores [count, count] = q_t · k_s of every pair of tokens, by way of keys = kᵀ [feature_dim, count].
+void KeyProducts(const LinearAttentionRun& run, float* keys, float* scores) {
+  Transpose(run.k, run.k_stride, run.count, run.feature_dim, keys, run.count);
+  std::fill_n(scores, run.count * run.count, 0.0f);
+  MultiplyAccumulate({.a = run.q,
+                      .a_stride = run.q_stride,
+                      .b = keys,
+                      .b_stride = run.count,
+                      .c = scores,
+                      .c_stride = run.count,
+                      .rows = run.count,
+                      .inner = run.feature_dim,
+                      .columns = run.count});
+}
+
 // S and the numerators of one chunk.
 void Chunk(const LinearAttentionRun& run, const float* powers, float* scratch) {
   const int64_t count = run.count;
   float* keys = scratch;
   float* scores = keys + run.feature_dim * count;
-  Transpose(run.k, run.k_stride, count, run.feature_dim, keys, count);
-  std::fill_n(scores, count * count, 0.0f);
-  MultiplyAccumulate({.a = run.q,
-                      .a_stride = run.q_stride,
-                      .b = keys,
-                      .b_stride = count,
-                      .c = scores,
-                      .c_stride = count,
-                      .rows = count,
-                      .inner = run.feature_dim,
-                      .columns = count});
+  KeyProducts(run, keys, scores);
   for (int64_t t = 0; t < count; ++t) {
     for (int64_t s = 0; s < count; ++s) scores[t * count + s] *= s <= t ? powers[t - s] : 0.0f;
   }
@@ -218,17 +223,7 @@ int64_t LinearAttentionParallel(const LinearAttentionRun& run, float* scratch) {
   for (int64_t t = 0; t < count; ++t) {
     for (int64_t s = 0; s < count; ++s) decays[t * count + s] = s <= t ? powers[t - s] : 0.0f;
   }
-  Transpose(run.k, run.k_stride, count, run.feature_dim, keys, count);
-  std::fill_n(scores, count * count, 0.0f);
-  MultiplyAccumulate({.a = run.q,
-                      .a_stride = run.q_stride,
-                      .b = keys,
-                      .b_stride = count,
-                      .c = scores,
-                      .c_stride = count,
-                      .rows = count,
-                      .inner = run.feature_dim,
-                      .columns = count});
+  KeyProducts(run, keys, scores);
   Multiply(decays, scores, count * count);
 
   int64_t clamps = 0;

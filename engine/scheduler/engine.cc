@@ -24,11 +24,6 @@ namespace {
 // How often an idle engine looks for sessions whose time to live has passed.
 constexpr std::chrono::seconds kHousekeepingInterval{1};
 
-absl::Status DrainingError() {
-  return MakeError(absl::StatusCode::kUnavailable, "the server is shutting down",
-                   {.reason = "DRAINING"});
-}
-
 uint64_t RandomSeed() {
   std::random_device device;
   return (uint64_t{device()} << 32) | device();

@@ -22,6 +22,9 @@ using Clock = std::chrono::steady_clock;
 // The moment that comes `limit` from now; time_point::max() when that is too far to count.
 Clock::time_point After(absl::Duration limit);
 
+// What ends a request that a server about to stop does not begin.
+absl::Status DrainingError();
+
 // What a job wants from the next step.
 struct JobStep {
   std::span<const int32_t> tokens;  // Empty: nothing now, the job rests.

@@ -67,8 +67,7 @@ void ScoreJob::Complete() {
 
 void ScoreJob::Stop(FinishReason reason) {
   if (reason == FinishReason::kDrained) {
-    Fail(MakeError(absl::StatusCode::kUnavailable, "the server is shutting down",
-                   {.reason = "DRAINING"}));
+    Fail(DrainingError());
   } else {
     Fail(absl::CancelledError("cancelled by the client"));
   }
