@@ -4,19 +4,13 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <stdexcept>
 #include <string_view>
 
+#include "tests/files.h"
+
 namespace fermata {
 namespace {
-
-std::string ReadBytes(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::runtime_error("can not open " + path.string());
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 template <typename T>
 T Load(const char* bytes) {

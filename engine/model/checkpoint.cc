@@ -13,7 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/json.h"
 #include "engine/base/status.h"
-#include "engine/model/widen.h"
+#include "engine/formats/widen.h"
 
 namespace fermata {
 namespace {

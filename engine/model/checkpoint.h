@@ -16,7 +16,7 @@
 #include "engine/base/aligned_buffer.h"
 #include "engine/base/mapped_file.h"
 #include "engine/base/weights.h"
-#include "engine/model/safetensors.h"
+#include "engine/formats/safetensors.h"
 
 namespace fermata {
 

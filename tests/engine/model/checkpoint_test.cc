@@ -8,7 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/engine/model/files.h"
+#include "tests/files.h"
 
 namespace fermata {
 namespace {

@@ -8,7 +8,7 @@
 #include "engine/model/model.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/engine/model/files.h"
+#include "tests/files.h"
 #include "tests/engine/model/models.h"
 
 namespace fermata {

@@ -9,7 +9,7 @@
 
 #include "engine/model/model.h"
 #include "nlohmann/json.hpp"
-#include "tests/engine/model/files.h"
+#include "tests/files.h"
 
 namespace fermata {
 

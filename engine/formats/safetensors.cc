@@ -1,4 +1,4 @@
-#include "engine/model/safetensors.h"
+#include "engine/formats/safetensors.h"
 
 #include <algorithm>
 #include <bit>

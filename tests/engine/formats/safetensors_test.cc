@@ -1,4 +1,4 @@
-#include "engine/model/safetensors.h"
+#include "engine/formats/safetensors.h"
 
 #include <cstring>
 #include <filesystem>
@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "engine/model/widen.h"
+#include "engine/formats/widen.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/conformance.h"
-#include "tests/engine/model/files.h"
+#include "tests/files.h"
 
 namespace fermata {
 namespace {

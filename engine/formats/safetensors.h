@@ -1,5 +1,5 @@
-#ifndef FERMATA_ENGINE_MODEL_SAFETENSORS_H_
-#define FERMATA_ENGINE_MODEL_SAFETENSORS_H_
+#ifndef FERMATA_ENGINE_FORMATS_SAFETENSORS_H_
+#define FERMATA_ENGINE_FORMATS_SAFETENSORS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -43,4 +43,4 @@ absl::StatusOr<StoredTensors> ParseSafetensors(std::span<const std::byte> file,
 
 }  // namespace fermata
 
-#endif  // FERMATA_ENGINE_MODEL_SAFETENSORS_H_
+#endif  // FERMATA_ENGINE_FORMATS_SAFETENSORS_H_

@@ -1,4 +1,4 @@
-#include "engine/model/widen.h"
+#include "engine/formats/widen.h"
 
 #include <bit>
 #include <cmath>

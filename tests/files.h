@@ -1,5 +1,5 @@
-#ifndef FERMATA_TESTS_ENGINE_MODEL_FILES_H_
-#define FERMATA_TESTS_ENGINE_MODEL_FILES_H_
+#ifndef FERMATA_TESTS_FILES_H_
+#define FERMATA_TESTS_FILES_H_
 
 #include <cstdint>
 #include <filesystem>
@@ -50,4 +50,4 @@ std::string ReadBytes(const std::filesystem::path& path);
 
 }  // namespace fermata
 
-#endif  // FERMATA_TESTS_ENGINE_MODEL_FILES_H_
+#endif  // FERMATA_TESTS_FILES_H_

@@ -1,4 +1,4 @@
-#include "tests/engine/model/files.h"
+#include "tests/files.h"
 
 #include <algorithm>
 #include <bit>

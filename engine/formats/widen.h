@@ -1,5 +1,5 @@
-#ifndef FERMATA_ENGINE_MODEL_WIDEN_H_
-#define FERMATA_ENGINE_MODEL_WIDEN_H_
+#ifndef FERMATA_ENGINE_FORMATS_WIDEN_H_
+#define FERMATA_ENGINE_FORMATS_WIDEN_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -18,4 +18,4 @@ int64_t Widen(std::string_view dtype, std::span<const std::byte> data, std::span
 
 }  // namespace fermata
 
-#endif  // FERMATA_ENGINE_MODEL_WIDEN_H_
+#endif  // FERMATA_ENGINE_FORMATS_WIDEN_H_
