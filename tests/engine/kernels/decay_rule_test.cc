@@ -1,4 +1,4 @@
-#include "engine/kernels/linear_attention.h"
+#include "engine/kernels/decay_rule.h"
 
 #include <cmath>
 #include <string>
@@ -14,20 +14,7 @@
 namespace fermata {
 namespace {
 
-constexpr int64_t kChunk = 64;
-
-enum class Form { kRecurrent, kChunkwise, kParallel };
 constexpr Form kForms[] = {Form::kRecurrent, Form::kChunkwise, Form::kParallel};
-
-int64_t Compute(Form form, const LinearAttentionRun& run, int64_t position) {
-  if (form == Form::kRecurrent) return LinearAttentionRecurrent(run);
-  if (form == Form::kChunkwise) {
-    std::vector<float> scratch(LinearAttentionChunkScratch(run, kChunk));
-    return LinearAttentionChunkwise(run, position, kChunk, scratch.data());
-  }
-  std::vector<float> scratch(LinearAttentionParallelScratch(run));
-  return LinearAttentionParallel(run, scratch.data());
-}
 
 // Inputs, and all that a form writes.
 struct Problem {
@@ -36,11 +23,10 @@ struct Problem {
   bool normalise;
   std::vector<float> q, k, v, o, S, z;
 
-  LinearAttentionRun Run(int64_t begin, int64_t end) {
+  DecayRun Run(int64_t begin, int64_t end) {
     return {.count = end - begin,
-            .feature_dim = features,
+            .key_dim = features,
             .value_dim = values,
-            .decay = decay,
             .q = q.data() + begin * features,
             .q_stride = features,
             .k = k.data() + begin * features,
@@ -49,6 +35,7 @@ struct Problem {
             .v_stride = values,
             .o = o.data() + begin * values,
             .o_stride = values,
+            .decay = &decay,
             .S = S.data(),
             .z = normalise ? z.data() : nullptr};
   }
@@ -146,7 +133,7 @@ TEST(LinearAttentionTest, FormsMatchFloat64) {
         for (const int64_t position : {0, 5, 64}) {
           SCOPED_TRACE(testing::Message() << "form " << static_cast<int>(form));
           Problem p = problem;
-          EXPECT_EQ(Compute(form, p.Run(0, p.count), position), 0);
+          EXPECT_EQ(Compute(p.Run(0, p.count), position, form), 0);
           ExpectClose(p.o, expected.o, 5e-6);
           ExpectClose(p.S, expected.S, 5e-6);
           if (p.normalise) ExpectClose(p.z, expected.z, 5e-6);
@@ -159,10 +146,10 @@ TEST(LinearAttentionTest, FormsMatchFloat64) {
 TEST(LinearAttentionTest, RecurrentBitsDoNotDependOnCuts) {
   ForEachProblem({37}, [](const Problem& problem) {
     Problem whole = problem;
-    Compute(Form::kRecurrent, whole.Run(0, whole.count), 0);
+    Compute(whole.Run(0, whole.count), 0, Form::kRecurrent);
     Problem pieces = problem;
     for (const auto& [begin, end] : {std::pair(0, 1), {1, 2}, {2, 19}, {19, 37}}) {
-      Compute(Form::kRecurrent, pieces.Run(begin, end), begin);
+      Compute(pieces.Run(begin, end, Form::kRecurrent), begin);
     }
     EXPECT_EQ(pieces.o, whole.o);
     EXPECT_EQ(pieces.S, whole.S);
@@ -174,10 +161,10 @@ TEST(LinearAttentionTest, ChunkwiseBitsDoNotDependOnCutsAtChunks) {
   ForEachProblem({200}, [](const Problem& problem) {
     constexpr int64_t kPosition = 50;
     Problem whole = problem;
-    Compute(Form::kChunkwise, whole.Run(0, whole.count), kPosition);
+    Compute(whole.Run(0, whole.count), kPosition, Form::kChunkwise);
     Problem pieces = problem;
     for (const auto& [begin, end] : {std::pair(0, 14), {14, 142}, {142, 200}}) {
-      Compute(Form::kChunkwise, pieces.Run(begin, end), kPosition + begin);
+      Compute(pieces.Run(begin, end, Form::kChunkwise), kPosition + begin);
     }
     EXPECT_EQ(pieces.o, whole.o);
     EXPECT_EQ(pieces.S, whole.S);
@@ -191,7 +178,7 @@ TEST(LinearAttentionTest, BitsAreThoseOfEveryTargetThatFuses) {
     ForEachTarget([&](std::string_view target) {
       if (!HasFusedMultiplyAdd(target)) return;
       results.push_back(problem);
-      Compute(Form::kRecurrent, results.back().Run(0, problem.count), 0);
+      Compute(results.back().Run(0, problem.count), 0, Form::kRecurrent);
     });
     for (const Problem& result : results) {
       EXPECT_EQ(result.o, results[0].o);
@@ -232,7 +219,7 @@ TEST(LinearAttentionTest, CancellationIsClampedAndCountedInEveryForm) {
               .o = std::vector<float>(3),
               .S = {0, 0},
               .z = {0, 0}};
-    EXPECT_EQ(Compute(form, p.Run(0, 3), 0), 2);
+    EXPECT_EQ(Compute(p.Run(0, 3, form), 0), 2);
     EXPECT_EQ(p.o, std::vector<float>({0, 1, 0}));
   }
 }
@@ -307,7 +294,7 @@ class OperatorTest : public testing::Test {
     }
     std::vector<float> expected = Head(tensors.at("out"), count, heads, head);
     if (options.eps > 1e-10) SwapEpsilon(p, options.eps, expected);
-    EXPECT_EQ(Compute(form, p.Run(0, count), 0), 0);
+    EXPECT_EQ(Compute(p.Run(0, count, form), 0), 0);
     ExpectClose(p.o, expected, 1e-5);
     if (!options.S.empty()) ExpectClose(p.S, Head(tensors.at(options.S), 1, heads, head), 1e-5);
     if (!options.z.empty()) ExpectClose(p.z, Head(tensors.at(options.z), 1, heads, head), 1e-5);

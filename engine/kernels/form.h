@@ -1,0 +1,23 @@
+#ifndef FERMATA_ENGINE_KERNELS_FORM_H_
+#define FERMATA_ENGINE_KERNELS_FORM_H_
+
+#include <cstdint>
+
+namespace fermata {
+
+// How a run of tokens is computed. All three agree to rounding.
+enum class Form {
+  // Token after token. Prefilling in any pieces gives the same bits as feeding one token at a time.
+  kRecurrent,
+  // Chunks of kChunkTokens in parallel, the state carried between them. Chunks are cut at multiples
+  // of kChunkTokens of the absolute position, so the bits do not depend on pieces that are cut
+  // there.
+  kChunkwise,
+  // The whole run at once, in quadratic time: the oracle.
+  kParallel,
+};
+inline constexpr int64_t kChunkTokens = 64;
+
+}  // namespace fermata
+
+#endif  // FERMATA_ENGINE_KERNELS_FORM_H_
