@@ -4,8 +4,8 @@
 
 #include "engine/base/error.h"
 #include "engine/base/status.h"
+#include "engine/base/utf8.h"
 #include "engine/sampling/sampler.h"
-#include "utf8proc.h"
 
 namespace fermata {
 namespace {
@@ -45,17 +45,6 @@ absl::Status CheckTokens(const SamplingParams& params, int64_t vocab_size) {
     FERMATA_RETURN_IF_ERROR(CheckRange(field, bias, -100, 100));
   }
   return absl::OkStatus();
-}
-
-bool IsUtf8(std::string_view text) {
-  const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
-  for (size_t at = 0; at < text.size();) {
-    utf8proc_int32_t code_point;
-    const auto length = utf8proc_iterate(bytes + at, text.size() - at, &code_point);
-    if (length <= 0) return false;
-    at += length;
-  }
-  return true;
 }
 
 absl::Status CheckStopStrings(const SamplingParams& params) {

@@ -6,7 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "engine/base/json.h"
 #include "engine/base/status.h"
-#include "engine/tokenizer/utf8.h"
+#include "engine/base/utf8.h"
 #include "utf8proc.h"
 
 namespace fermata {

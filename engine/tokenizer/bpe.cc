@@ -8,8 +8,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "engine/base/json.h"
 #include "engine/base/status.h"
+#include "engine/base/utf8.h"
 #include "engine/tokenizer/byte_level.h"
-#include "engine/tokenizer/utf8.h"
 
 namespace fermata {
 namespace {

@@ -7,9 +7,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "engine/base/json.h"
 #include "engine/base/status.h"
+#include "engine/base/utf8.h"
 #include "engine/tokenizer/byte_level.h"
 #include "engine/tokenizer/json_node.h"
-#include "engine/tokenizer/utf8.h"
 
 namespace fermata {
 namespace {

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-#include "engine/tokenizer/utf8.h"
+#include "engine/base/utf8.h"
 
 namespace fermata {
 namespace {

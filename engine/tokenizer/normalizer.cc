@@ -5,7 +5,7 @@
 
 #include "engine/base/json.h"
 #include "engine/base/status.h"
-#include "engine/tokenizer/utf8.h"
+#include "engine/base/utf8.h"
 #include "utf8proc.h"
 
 namespace fermata {

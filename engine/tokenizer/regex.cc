@@ -10,7 +10,7 @@
 #include <pcre2.h>
 
 #include "engine/base/status.h"
-#include "engine/tokenizer/utf8.h"
+#include "engine/base/utf8.h"
 
 namespace fermata {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "engine/base/mapped_file.h"
 #include "engine/base/status.h"
+#include "engine/base/utf8.h"
 #include "engine/tokenizer/bpe_tokenizer.h"
 #include "engine/tokenizer/byte_tokenizer.h"
-#include "engine/tokenizer/utf8.h"
 
 namespace fermata {
 namespace {

@@ -4,7 +4,7 @@
 #include <random>
 #include <string>
 
-#include "engine/tokenizer/utf8.h"
+#include "engine/base/utf8.h"
 #include "gtest/gtest.h"
 #include "utf8proc.h"
 

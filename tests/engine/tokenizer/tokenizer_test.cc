@@ -9,8 +9,8 @@
 
 #include <unistd.h>
 
+#include "engine/base/utf8.h"
 #include "engine/tokenizer/byte_tokenizer.h"
-#include "engine/tokenizer/utf8.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/tokenizer/test_vocab.h"

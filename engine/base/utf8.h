@@ -1,5 +1,5 @@
-#ifndef FERMATA_ENGINE_TOKENIZER_UTF8_H_
-#define FERMATA_ENGINE_TOKENIZER_UTF8_H_
+#ifndef FERMATA_ENGINE_BASE_UTF8_H_
+#define FERMATA_ENGINE_BASE_UTF8_H_
 
 #include <cstddef>
 #include <string>
@@ -22,6 +22,8 @@ Utf8Unit FirstUtf8Unit(std::string_view text);
 // The length of the longest beginning of `text` that is UTF-8.
 size_t ValidUtf8Length(std::string_view text);
 
+inline bool IsUtf8(std::string_view text) { return ValidUtf8Length(text) == text.size(); }
+
 // Moves what is decided from the front of `bytes` to the end of `text`: whole characters as they
 // are, each maximal subpart of an ill-formed one as U+FFFD. What could still become a character (at
 // most 3 bytes) stays in `bytes`.
@@ -35,4 +37,4 @@ std::u32string CodePoints(std::string_view text);
 
 }  // namespace fermata
 
-#endif  // FERMATA_ENGINE_TOKENIZER_UTF8_H_
+#endif  // FERMATA_ENGINE_BASE_UTF8_H_
