@@ -84,6 +84,13 @@ void ReluImpl(const float* x, float* y, int64_t count) {
   });
 }
 
+void SquaredReluImpl(const float* x, float* y, int64_t count) {
+  Map(x, y, count, [](Vec value) {
+    const Vec positive = hn::IfThenElse(hn::Lt(value, hn::Zero(kTag)), hn::Zero(kTag), value);
+    return hn::Mul(positive, positive);
+  });
+}
+
 void EluPlusOneImpl(const float* x, float* y, int64_t count) {
   Map(x, y, count, [](Vec value) {
     return hn::IfThenElse(hn::Gt(value, hn::Zero(kTag)), hn::Add(value, hn::Set(kTag, 1.0f)),
@@ -101,6 +108,20 @@ void SiluImpl(const float* x, float* y, int64_t count) {
 
 void SiluMultiplyImpl(const float* gate, const float* up, float* out, int64_t count) {
   Map(gate, up, out, count, [](Vec g, Vec u) { return hn::Mul(hn::Mul(g, VectorSigmoid(g)), u); });
+}
+
+void TanhImpl(const float* x, float* y, int64_t count) {
+  Map(x, y, count,
+      [](Vec value) { return hn::IfThenElse(hn::IsNaN(value), value, hn::Tanh(kTag, value)); });
+}
+
+void SoftplusImpl(const float* x, float* y, int64_t count) {
+  // The exponential never overflows, and what it adds to a large x is below its last digit.
+  Map(x, y, count, [](Vec value) {
+    const Vec rest = hn::Log1p(kTag, VectorExp(hn::Neg(hn::Abs(value))));
+    const Vec positive = hn::IfThenElse(hn::Lt(value, hn::Zero(kTag)), hn::Zero(kTag), value);
+    return hn::Add(positive, rest);
+  });
 }
 
 void GeluImpl(const float* x, float* y, int64_t count) {
@@ -130,10 +151,13 @@ HWY_EXPORT(ExpOfSumImpl);
 HWY_EXPORT(SinImpl);
 HWY_EXPORT(CosImpl);
 HWY_EXPORT(ReluImpl);
+HWY_EXPORT(SquaredReluImpl);
 HWY_EXPORT(EluPlusOneImpl);
 HWY_EXPORT(SigmoidImpl);
 HWY_EXPORT(SiluImpl);
 HWY_EXPORT(SiluMultiplyImpl);
+HWY_EXPORT(TanhImpl);
+HWY_EXPORT(SoftplusImpl);
 HWY_EXPORT(GeluImpl);
 
 void Add(const float* x, float* y, int64_t count) { HWY_DYNAMIC_DISPATCH(AddImpl)(x, y, count); }
@@ -168,6 +192,10 @@ void Cos(const float* x, float* y, int64_t count) { HWY_DYNAMIC_DISPATCH(CosImpl
 
 void Relu(const float* x, float* y, int64_t count) { HWY_DYNAMIC_DISPATCH(ReluImpl)(x, y, count); }
 
+void SquaredRelu(const float* x, float* y, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(SquaredReluImpl)(x, y, count);
+}
+
 void EluPlusOne(const float* x, float* y, int64_t count) {
   HWY_DYNAMIC_DISPATCH(EluPlusOneImpl)(x, y, count);
 }
@@ -180,6 +208,12 @@ void Silu(const float* x, float* y, int64_t count) { HWY_DYNAMIC_DISPATCH(SiluIm
 
 void SiluMultiply(const float* gate, const float* up, float* out, int64_t count) {
   HWY_DYNAMIC_DISPATCH(SiluMultiplyImpl)(gate, up, out, count);
+}
+
+void Tanh(const float* x, float* y, int64_t count) { HWY_DYNAMIC_DISPATCH(TanhImpl)(x, y, count); }
+
+void Softplus(const float* x, float* y, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(SoftplusImpl)(x, y, count);
 }
 
 void Gelu(const float* x, float* y, int64_t count) { HWY_DYNAMIC_DISPATCH(GeluImpl)(x, y, count); }

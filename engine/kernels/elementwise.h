@@ -40,6 +40,9 @@ void Cos(const float* x, float* y, int64_t count);
 // y = max(x, 0).
 void Relu(const float* x, float* y, int64_t count);
 
+// y = max(x, 0)².
+void SquaredRelu(const float* x, float* y, int64_t count);
+
 // y = elu(x) + 1 = x + 1 for x > 0, e^x otherwise (Katharopoulos et al. 2020, eq. 7).
 void EluPlusOne(const float* x, float* y, int64_t count);
 
@@ -51,6 +54,12 @@ void Silu(const float* x, float* y, int64_t count);
 
 // out = silu(gate) · up, the middle of a SwiGLU layer.
 void SiluMultiply(const float* gate, const float* up, float* out, int64_t count);
+
+// y = tanh x, within 4 ulp.
+void Tanh(const float* x, float* y, int64_t count);
+
+// y = log(1 + e^x), within 4 ulp also where it is near 0.
+void Softplus(const float* x, float* y, int64_t count);
 
 // y = x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³))), the tanh form of GELU.
 void Gelu(const float* x, float* y, int64_t count);

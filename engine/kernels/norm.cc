@@ -1,5 +1,6 @@
 #include "engine/kernels/norm.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -45,6 +46,10 @@ void LayerNormRow(const float* x, const float* weight, const float* bias, int64_
   ScaleRow(out, 1.0f / std::sqrt(variance + eps), weight, bias, dim, out);
 }
 
+void ScaleRowBy(const float* x, float scale, int64_t dim, float* out) {
+  ScaleRow(x, scale, nullptr, nullptr, dim, out);
+}
+
 void SoftmaxRow(float* x, int64_t dim) {
   const float max = Fold(
       x, x, dim, -std::numeric_limits<float>::infinity(),
@@ -66,6 +71,7 @@ HWY_EXPORT(DotImpl);
 HWY_EXPORT(SumImpl);
 HWY_EXPORT(RmsNormRow);
 HWY_EXPORT(LayerNormRow);
+HWY_EXPORT(ScaleRowBy);
 HWY_EXPORT(SoftmaxRow);
 
 float Dot(const float* a, const float* b, int64_t count) {
@@ -85,6 +91,20 @@ void LayerNorm(const float* x, const float* weight, const float* bias, int64_t r
                float eps, float* out) {
   for (int64_t row = 0; row < rows; ++row) {
     HWY_DYNAMIC_DISPATCH(LayerNormRow)(x + row * dim, weight, bias, dim, eps, out + row * dim);
+  }
+}
+
+void L2Norm(const float* x, int64_t rows, int64_t dim, float eps, float* out) {
+  for (int64_t row = 0; row < rows; ++row, x += dim, out += dim) {
+    const float scale = 1.0f / std::sqrt(Dot(x, x, dim) + eps);
+    HWY_DYNAMIC_DISPATCH(ScaleRowBy)(x, scale, dim, out);
+  }
+}
+
+void UnitNorm(const float* x, int64_t rows, int64_t dim, float floor, float* out) {
+  for (int64_t row = 0; row < rows; ++row, x += dim, out += dim) {
+    const float scale = 1.0f / std::max(std::sqrt(Dot(x, x, dim)), floor);
+    HWY_DYNAMIC_DISPATCH(ScaleRowBy)(x, scale, dim, out);
   }
 }
 

@@ -22,6 +22,12 @@ void RmsNorm(const float* x, const float* weight, int64_t rows, int64_t dim, flo
 void LayerNorm(const float* x, const float* weight, const float* bias, int64_t rows, int64_t dim,
                float eps, float* out);
 
+// out [rows, dim]: each row x / √(Σ x² + eps). `out` may be x.
+void L2Norm(const float* x, int64_t rows, int64_t dim, float eps, float* out);
+
+// out [rows, dim]: each row x / max(√(Σ x²), floor): of length 1, or zero. `out` may be x.
+void UnitNorm(const float* x, int64_t rows, int64_t dim, float floor, float* out);
+
 // Each row of x [rows, dim], in place, to e^x / Σ e^x, with the row's maximum taken off first: no
 // finite row overflows. -∞ gives 0 where the row has a finite element.
 void Softmax(float* x, int64_t rows, int64_t dim);

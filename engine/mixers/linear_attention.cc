@@ -1,7 +1,5 @@
 #include "engine/mixers/linear_attention.h"
 
-#include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -9,23 +7,22 @@
 #include <vector>
 
 #include "engine/base/aligned_buffer.h"
-#include "engine/base/parallel.h"
 #include "engine/base/status.h"
 #include "engine/features/feature_map.h"
-#include "engine/kernels/convolution.h"
+#include "engine/kernels/decay_rule.h"
 #include "engine/kernels/elementwise.h"
-#include "engine/kernels/linear_attention.h"
-#include "engine/kernels/matmul.h"
 #include "engine/kernels/norm.h"
+#include "engine/layers/activation.h"
+#include "engine/layers/linear.h"
+#include "engine/layers/norm.h"
+#include "engine/layers/projection.h"
+#include "engine/layers/recurrence.h"
 
 namespace fermata {
 namespace {
 
 constexpr int64_t kMaxHeads = 4096;
 constexpr int64_t kMaxTaps = 64;
-// An element of the state is read and written for one product with k and one with q: as long as
-// that takes for this many multiply-adds from the cache.
-constexpr int64_t kStateWork = 8;
 
 struct Config {
   int64_t hidden_size = 0;
@@ -41,8 +38,9 @@ struct Config {
   bool output_norm = true;
   bool elementwise_affine = true;
   float norm_eps = 0;
-  std::vector<float> decay;  // One per head.
+  std::vector<float> decay;  // One per head, or none.
   int64_t taps = 0;          // 0: no convolutions.
+  bool conv_bias = false;
   bool gate = false;
 };
 
@@ -60,15 +58,14 @@ absl::StatusOr<int64_t> HeadDim(ConfigReader& reader, std::string_view field,
 
 absl::Status ReadDecay(ConfigReader& reader, Config& config) {
   FERMATA_ASSIGN_OR_RETURN(const std::vector<double> decay, reader.Numbers("decay", 0, 1));
-  config.decay.assign(config.num_heads, 1.0f);
   if (decay.empty()) return absl::OkStatus();
   if (static_cast<int64_t>(decay.size()) != config.num_heads) {
     return reader.Error("decay", "has " + std::to_string(decay.size()) +
                                      " numbers; wanted one for each of num_heads");
   }
-  for (int64_t head = 0; head < config.num_heads; ++head) {
-    config.decay[head] = static_cast<float>(decay[head]);
-    if (config.decay[head] <= 0) return reader.Error("decay", "must be above 0");
+  for (const double each : decay) {
+    config.decay.push_back(static_cast<float>(each));
+    if (config.decay.back() <= 0) return reader.Error("decay", "must be above 0");
   }
   return absl::OkStatus();
 }
@@ -101,36 +98,11 @@ absl::StatusOr<Config> ReadConfig(const MixerOptions& options) {
   FERMATA_RETURN_IF_ERROR(ReadDecay(reader, config));
   FERMATA_ASSIGN_OR_RETURN(const bool convolve, reader.Bool("use_short_conv", false));
   FERMATA_ASSIGN_OR_RETURN(const int64_t taps, reader.Int("conv_size", 1, kMaxTaps, 4));
-  FERMATA_ASSIGN_OR_RETURN(const bool conv_bias, reader.Bool("conv_bias", false));
-  if (convolve && conv_bias) return reader.Error("conv_bias", "convolutions have no bias here");
+  FERMATA_ASSIGN_OR_RETURN(config.conv_bias, reader.Bool("conv_bias", false));
   config.taps = convolve ? taps : 0;
   FERMATA_ASSIGN_OR_RETURN(config.gate, reader.Bool("use_output_gate", false));
   reader.Ignore({"attn_mode"});  // Names the published kernels, which all compute the same.
   return config;
-}
-
-// The way to q, k or v: a product, then a convolution and SiLU if there is one.
-struct Projection {
-  PackedMatrix matrix;
-  AlignedBuffer<float> taps;  // [taps, width]; empty for no convolution.
-  int64_t state_offset = 0;   // Of the convolution's state, in the mixer's.
-};
-
-absl::StatusOr<Projection> ReadProjection(const WeightScope& weights, const std::string& name,
-                                          int64_t width, const Config& config) {
-  Projection projection;
-  FERMATA_ASSIGN_OR_RETURN(projection.matrix,
-                           ReadMatrix(weights, name + "_proj.weight", width, config.hidden_size));
-  if (config.taps == 0) return projection;
-  FERMATA_ASSIGN_OR_RETURN(const AlignedBuffer<float> stored,
-                           weights.Read(name + "_conv1d.weight", {width, 1, config.taps}));
-  projection.taps = AlignedBuffer<float>(width * config.taps);
-  for (int64_t tap = 0; tap < config.taps; ++tap) {
-    for (int64_t i = 0; i < width; ++i) {
-      projection.taps[tap * width + i] = stored[i * config.taps + tap];
-    }
-  }
-  return projection;
 }
 
 // The tensors of φ_k when it is tied to φ_q: a checkpoint may hold them under either's name.
@@ -173,7 +145,7 @@ class LinearAttention : public Mixer {
  public:
   static absl::StatusOr<std::unique_ptr<Mixer>> Create(Config config, const MixerOptions& options);
 
-  std::span<const StateBlock> state_blocks() const override { return blocks_; }
+  std::span<const StateBlock> state_blocks() const override { return layout_.blocks(); }
 
   int64_t kv_equivalent_floats_per_position() const override {
     return config_.num_kv_heads * (config_.head_k_dim + config_.head_v_dim);
@@ -193,24 +165,20 @@ class LinearAttention : public Mixer {
 
   explicit LinearAttention(Config config) : config_(std::move(config)) {}
 
-  void AddBlocks();
-  const float* Project(const Projection& projection, std::span<const SequenceRows> sequences,
-                       const float* x, int64_t rows, Arena& arena) const;
   float* Features(const FeatureMap& map, const float* x, int64_t rows, bool normalise,
                   Arena& arena) const;
-  LinearAttentionRun Run(const SequenceRows& sequence, int64_t head, const Rows& rows) const;
-  int64_t Mix(std::span<const SequenceRows> sequences, const Rows& rows, int64_t count,
-              Form form) const;
+  DecayRun Run(const SequenceRows& sequence, int64_t head, const Rows& rows) const;
 
   Config config_;
-  Projection q_, k_, v_;
+  StateLayout layout_;
+  int64_t S_offset_ = 0;
+  int64_t z_offset_ = 0;
   std::unique_ptr<FeatureMap> feature_map_q_;
   std::unique_ptr<FeatureMap> feature_map_k_;
-  AlignedBuffer<float> norm_;  // Empty: no weights.
-  PackedMatrix gate_;
-  PackedMatrix output_;
-  std::vector<StateBlock> blocks_;
-  int64_t z_offset_ = 0;  // In the state.
+  Projection q_, k_, v_;
+  std::optional<Norm> norm_;
+  std::optional<Linear> gate_;
+  Linear output_;
 };
 
 absl::StatusOr<std::unique_ptr<Mixer>> LinearAttention::Create(Config config,
@@ -218,62 +186,36 @@ absl::StatusOr<std::unique_ptr<Mixer>> LinearAttention::Create(Config config,
   auto mixer = std::unique_ptr<LinearAttention>(new LinearAttention(std::move(config)));
   const Config& c = mixer->config_;
   const WeightScope& weights = options.weights;
-  FERMATA_ASSIGN_OR_RETURN(mixer->q_, ReadProjection(weights, "q", c.num_heads * c.head_k_dim, c));
-  FERMATA_ASSIGN_OR_RETURN(mixer->k_,
-                           ReadProjection(weights, "k", c.num_kv_heads * c.head_k_dim, c));
-  FERMATA_ASSIGN_OR_RETURN(mixer->v_,
-                           ReadProjection(weights, "v", c.num_kv_heads * c.head_v_dim, c));
+  StateLayout& layout = mixer->layout_;
   FERMATA_ASSIGN_OR_RETURN(mixer->feature_map_q_, ReadFeatureMap(options, "feature_map_q", c));
   FERMATA_ASSIGN_OR_RETURN(mixer->feature_map_k_, ReadFeatureMap(options, "feature_map_k", c));
-  if (c.output_norm && c.elementwise_affine) {
-    FERMATA_ASSIGN_OR_RETURN(mixer->norm_, weights.Read("norm.weight", {c.head_v_dim}));
-  }
+  const int64_t features = mixer->feature_map_q_->feature_dim();
+  mixer->S_offset_ = layout.Add("S", {c.num_heads, features, c.head_v_dim});
+  if (c.normalise) mixer->z_offset_ = layout.Add("z", {c.num_heads, features});
+
+  ProjectionOptions projection = {
+      .in = c.hidden_size, .taps = c.taps, .convolution_bias = c.conv_bias};
+  projection.out = c.num_heads * c.head_k_dim;
+  FERMATA_ASSIGN_OR_RETURN(mixer->q_, Projection::Read(weights, "q", projection, layout));
+  projection.out = c.num_kv_heads * c.head_k_dim;
+  FERMATA_ASSIGN_OR_RETURN(mixer->k_, Projection::Read(weights, "k", projection, layout));
+  projection.out = c.num_kv_heads * c.head_v_dim;
+  FERMATA_ASSIGN_OR_RETURN(mixer->v_, Projection::Read(weights, "v", projection, layout));
+
   const int64_t value_dim = c.num_heads * c.head_v_dim;
+  if (c.output_norm) {
+    FERMATA_ASSIGN_OR_RETURN(
+        mixer->norm_,
+        Norm::Read(weights, "norm",
+                   {.dim = c.head_v_dim, .eps = c.norm_eps, .weight = c.elementwise_affine}));
+  }
   if (c.gate) {
     FERMATA_ASSIGN_OR_RETURN(mixer->gate_,
-                             ReadMatrix(weights, "g_proj.weight", value_dim, c.hidden_size));
+                             Linear::Read(weights, "g_proj", value_dim, c.hidden_size));
   }
   FERMATA_ASSIGN_OR_RETURN(mixer->output_,
-                           ReadMatrix(weights, "o_proj.weight", c.hidden_size, value_dim));
-  mixer->AddBlocks();
+                           Linear::Read(weights, "o_proj", c.hidden_size, value_dim));
   return mixer;
-}
-
-void LinearAttention::AddBlocks() {
-  const int64_t features = feature_map_q_->feature_dim();
-  blocks_.push_back({"S", {config_.num_heads, features, config_.head_v_dim}});
-  z_offset_ = StateFloats(*this);
-  if (config_.normalise) blocks_.push_back({"z", {config_.num_heads, features}});
-  if (config_.taps == 0) return;
-  const std::pair<const char*, Projection*> convolutions[] = {
-      {"q_conv", &q_}, {"k_conv", &k_}, {"v_conv", &v_}};
-  for (const auto& [name, projection] : convolutions) {
-    projection->state_offset = StateFloats(*this);
-    blocks_.push_back({name, {config_.taps - 1, projection->matrix.out_features()}});
-  }
-}
-
-const float* LinearAttention::Project(const Projection& projection,
-                                      std::span<const SequenceRows> sequences, const float* x,
-                                      int64_t rows, Arena& arena) const {
-  const int64_t width = projection.matrix.out_features();
-  float* projected = arena.Floats(rows * width);
-  projection.matrix.Multiply(x, rows, projected);
-  if (config_.taps == 0) return projected;
-  float* convolved = arena.Floats(rows * width);
-  const CausalConvolution convolution{
-      .weight = projection.taps.data(), .taps = config_.taps, .dim = width};
-  const auto count = static_cast<int64_t>(sequences.size());
-  const int64_t work = rows * width * config_.taps / count;
-  ParallelFor(count, work, [&](int64_t begin, int64_t end) {
-    for (const SequenceRows& sequence : sequences.subspan(begin, end - begin)) {
-      const int64_t at = sequence.begin * width;
-      Convolve(convolution, projected + at, sequence.count,
-               sequence.state + projection.state_offset, convolved + at);
-      Silu(convolved + at, convolved + at, sequence.count * width);
-    }
-  });
-  return convolved;
 }
 
 float* LinearAttention::Features(const FeatureMap& map, const float* x, int64_t rows,
@@ -284,61 +226,25 @@ float* LinearAttention::Features(const FeatureMap& map, const float* x, int64_t 
   return features;
 }
 
-LinearAttentionRun LinearAttention::Run(const SequenceRows& sequence, int64_t head,
-                                        const Rows& rows) const {
+DecayRun LinearAttention::Run(const SequenceRows& sequence, int64_t head, const Rows& rows) const {
   const Config& c = config_;
   const int64_t features = feature_map_q_->feature_dim();
   const int64_t kv_head = head / (c.num_heads / c.num_kv_heads);
-  LinearAttentionRun run{.count = sequence.count,
-                         .feature_dim = features,
-                         .value_dim = c.head_v_dim,
-                         .decay = c.decay[head],
-                         .q_stride = c.num_heads * features,
-                         .k_stride = c.num_kv_heads * features,
-                         .v_stride = c.num_kv_heads * c.head_v_dim,
-                         .o_stride = c.num_heads * c.head_v_dim,
-                         .S = sequence.state + head * features * c.head_v_dim};
+  DecayRun run{.count = sequence.count,
+               .key_dim = features,
+               .value_dim = c.head_v_dim,
+               .q_stride = c.num_heads * features,
+               .k_stride = c.num_kv_heads * features,
+               .v_stride = c.num_kv_heads * c.head_v_dim,
+               .o_stride = c.num_heads * c.head_v_dim,
+               .S = sequence.state + S_offset_ + head * features * c.head_v_dim};
   run.q = rows.q + sequence.begin * run.q_stride + head * features;
   run.k = rows.k + sequence.begin * run.k_stride + kv_head * features;
   run.v = rows.v + sequence.begin * run.v_stride + kv_head * c.head_v_dim;
   run.o = rows.o + sequence.begin * run.o_stride + head * c.head_v_dim;
+  if (!c.decay.empty()) run.decay = &c.decay[head];
   if (c.normalise) run.z = sequence.state + z_offset_ + head * features;
   return run;
-}
-
-int64_t Compute(const LinearAttentionRun& run, int64_t position, Form form) {
-  switch (form) {
-    case Form::kRecurrent:
-      return LinearAttentionRecurrent(run);
-    case Form::kChunkwise: {
-      AlignedBuffer<float> scratch(LinearAttentionChunkScratch(run, kChunkTokens));
-      return LinearAttentionChunkwise(run, position, kChunkTokens, scratch.data());
-    }
-    case Form::kParallel: {
-      AlignedBuffer<float> scratch(LinearAttentionParallelScratch(run));
-      return LinearAttentionParallel(run, scratch.data());
-    }
-  }
-  return 0;
-}
-
-int64_t LinearAttention::Mix(std::span<const SequenceRows> sequences, const Rows& rows,
-                             int64_t count, Form form) const {
-  // Heads go outermost, so that every thread gets its share of a long sequence.
-  const auto num_sequences = static_cast<int64_t>(sequences.size());
-  const int64_t pairs = config_.num_heads * num_sequences;
-  const int64_t work =
-      kStateWork * feature_map_q_->feature_dim() * config_.head_v_dim * count / num_sequences;
-  std::atomic<int64_t> clamps = 0;
-  ParallelFor(pairs, work, [&](int64_t begin, int64_t end) {
-    int64_t clamped = 0;
-    for (int64_t pair = begin; pair < end; ++pair) {
-      const SequenceRows& sequence = sequences[pair % num_sequences];
-      clamped += Compute(Run(sequence, pair / num_sequences, rows), sequence.position, form);
-    }
-    clamps += clamped;
-  });
-  return clamps;
 }
 
 void LinearAttention::Forward(std::span<const SequenceRows> sequences, const float* x, int64_t rows,
@@ -347,28 +253,27 @@ void LinearAttention::Forward(std::span<const SequenceRows> sequences, const flo
   Arena& arena = *context.arena;
   const Arena::Scope scope(arena);
   const int64_t features = feature_map_q_->feature_dim();
-  float* q = Features(*feature_map_q_, Project(q_, sequences, x, rows, arena), rows * c.num_heads,
+  float* q = Features(*feature_map_q_, q_.Apply(sequences, x, rows, arena), rows * c.num_heads,
                       c.norm_q, arena);
   Scale(1.0f / std::sqrt(static_cast<float>(features)), q, rows * c.num_heads * features);
-  const float* k = Features(*feature_map_k_, Project(k_, sequences, x, rows, arena),
+  const float* k = Features(*feature_map_k_, k_.Apply(sequences, x, rows, arena),
                             rows * c.num_kv_heads, c.norm_k, arena);
-  const float* v = Project(v_, sequences, x, rows, arena);
+  const float* v = v_.Apply(sequences, x, rows, arena);
 
   const int64_t size = rows * c.num_heads * c.head_v_dim;
   float* o = arena.Floats(size);
-  const int64_t clamps = Mix(sequences, {.q = q, .k = k, .v = v, .o = o}, rows, context.form);
+  const Rows all{.q = q, .k = k, .v = v, .o = o};
+  const int64_t clamps = RunHeads(
+      sequences, {.num_heads = c.num_heads, .state_floats = features * c.head_v_dim, .rows = rows},
+      context.form,
+      [&](const SequenceRows& sequence, int64_t head) { return Run(sequence, head, all); });
   if (context.counters != nullptr) context.counters->denominator_clamps += clamps;
 
-  if (c.output_norm) {
-    RmsNorm(o, norm_.empty() ? nullptr : norm_.data(), rows * c.num_heads, c.head_v_dim, c.norm_eps,
-            o);
+  if (norm_.has_value()) norm_->Apply(o, rows * c.num_heads, o);
+  if (gate_.has_value()) {
+    ActivateAndMultiply(Activation::kSilu, gate_->Apply(x, rows, arena), o, size);
   }
-  if (c.gate) {
-    float* gate = arena.Floats(size);
-    gate_.Multiply(x, rows, gate);
-    SiluMultiply(gate, o, o, size);
-  }
-  output_.Multiply(o, rows, out);
+  output_.Apply(o, rows, out);
 }
 
 }  // namespace

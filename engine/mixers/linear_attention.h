@@ -9,7 +9,7 @@
 namespace fermata {
 
 // The mixer of flash-linear-attention's `linear_attn` checkpoints, and what Fermata adds to it. The
-// recurrence, its three forms and the rule for the denominator are in kernels/linear_attention.h.
+// recurrence, its three forms and the rule for the denominator are in kernels/decay_rule.h.
 //
 //   q, k, v = W_q x, W_k x, W_v x           each through its short convolution and SiLU, if any
 //   q, k    = φ_q(q) / √feature_dim, φ_k(k) head by head; k and v are shared by groups of heads

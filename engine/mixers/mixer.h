@@ -12,48 +12,14 @@
 #include "engine/base/arena.h"
 #include "engine/base/config_reader.h"
 #include "engine/base/weights.h"
+#include "engine/kernels/form.h"
+#include "engine/layers/sequence.h"
 
 namespace fermata {
 
-// How a mixer computes a run of tokens. All three agree to rounding.
-enum class Form {
-  // Token after token. Prefilling in any pieces gives the same bits as feeding one token at a time.
-  kRecurrent,
-  // Chunks of kChunkTokens in parallel, the state carried between them. Chunks are cut at multiples
-  // of kChunkTokens of the absolute position, so the bits do not depend on pieces that are cut
-  // there.
-  kChunkwise,
-  // The whole run at once, in quadratic time: the oracle.
-  kParallel,
-};
-inline constexpr int64_t kChunkTokens = 64;
-
-// A named part of a layer's state; float32, row-major.
-struct StateBlock {
-  std::string name;
-  std::vector<int64_t> shape;
-
-  int64_t size() const {
-    int64_t product = 1;
-    for (const int64_t extent : shape) product *= extent;
-    return product;
-  }
-};
-
-// The consecutive rows of a batch that are the next tokens of one sequence.
-struct SequenceRows {
-  int64_t begin = 0;     // First row in the batch.
-  int64_t count = 0;     // Number of rows; at least 1.
-  int64_t position = 0;  // Tokens consumed before the first of these rows.
-  // This mixer's blocks, one after another in the order of state_blocks(); all zero at position 0.
-  float* state = nullptr;
-  // What grows with the position, for mixers with cache_floats_per_position() > 0.
-  std::vector<float>* cache = nullptr;
-};
-
 // What forward passes count.
 struct MixerCounters {
-  int64_t denominator_clamps = 0;  // See kernels/linear_attention.h for the rule.
+  int64_t denominator_clamps = 0;  // See kernels/decay_rule.h for the rule.
 };
 
 // What a forward pass needs beside its inputs; one thread's own.
@@ -61,6 +27,9 @@ struct MixerContext {
   Form form = Form::kRecurrent;
   Arena* arena = nullptr;
   MixerCounters* counters = nullptr;
+  // Of the whole pass, [rows, value_residual_floats()]: the first layer's mixer writes it and those
+  // of later layers read it. Null where no mixer has such floats.
+  float* value_residual = nullptr;
 };
 
 // The part of a layer that mixes over time, or a layer's feed-forward half (a mixer that may have
@@ -83,6 +52,10 @@ class Mixer {
   // What a softmax layer of the same shape would hold for each token in its KV cache:
   // 2 · kv_heads · head_dim floats; 0 for feed-forward halves.
   virtual int64_t kv_equivalent_floats_per_position() const { return 0; }
+
+  // Floats for each token that layers share within one forward pass: RWKV-7's values of the first
+  // layer. The same for all mixers of a model that have any.
+  virtual int64_t value_residual_floats() const { return 0; }
 
   // out [rows, hidden] = the mixer's output for x [rows, hidden], where `sequences` covers the rows
   // without overlap. Advances each sequence's state past its rows. x and out must not overlap.

@@ -13,10 +13,11 @@
 #include "engine/base/status.h"
 #include "engine/kernels/block_product.h"
 #include "engine/kernels/elementwise.h"
-#include "engine/kernels/matmul.h"
 #include "engine/kernels/norm.h"
 #include "engine/kernels/rotary.h"
 #include "engine/kernels/softmax_attention.h"
+#include "engine/layers/linear.h"
+#include "engine/layers/norm.h"
 
 namespace fermata {
 namespace {
@@ -72,23 +73,20 @@ absl::StatusOr<Config> ReadConfig(const MixerOptions& options) {
 }
 
 // The way to q, k or v: a product, a bias and a norm of each head, the last two if there are any.
-struct Projection {
-  PackedMatrix matrix;
-  AlignedBuffer<float> bias;  // [width]
-  AlignedBuffer<float> norm;  // [head_dim]
+struct HeadProjection {
+  Linear linear;
+  std::optional<Norm> norm;  // Of a head.
 };
 
-absl::StatusOr<Projection> ReadProjection(const WeightScope& weights, const std::string& name,
-                                          int64_t width, const Config& config) {
-  Projection projection;
-  FERMATA_ASSIGN_OR_RETURN(projection.matrix,
-                           ReadMatrix(weights, name + "_proj.weight", width, config.hidden_size));
-  if (config.bias) {
-    FERMATA_ASSIGN_OR_RETURN(projection.bias, weights.Read(name + "_proj.bias", {width}));
-  }
+absl::StatusOr<HeadProjection> ReadProjection(const WeightScope& weights, const std::string& name,
+                                              int64_t width, const Config& config) {
+  HeadProjection projection;
+  FERMATA_ASSIGN_OR_RETURN(projection.linear, Linear::Read(weights, name + "_proj", width,
+                                                           config.hidden_size, config.bias));
   if (config.head_norm && name != "v") {
-    FERMATA_ASSIGN_OR_RETURN(projection.norm,
-                             weights.Read(name + "_norm.weight", {config.head_dim}));
+    FERMATA_ASSIGN_OR_RETURN(
+        projection.norm,
+        Norm::Read(weights, name + "_norm", {.dim = config.head_dim, .eps = kHeadNormEps}));
   }
   return projection;
 }
@@ -98,7 +96,7 @@ class SoftmaxAttention : public Mixer {
   static absl::StatusOr<std::unique_ptr<Mixer>> Create(const Config& config,
                                                        const MixerOptions& options);
 
-  std::span<const StateBlock> state_blocks() const override { return blocks_; }
+  std::span<const StateBlock> state_blocks() const override { return layout_.blocks(); }
   int64_t cache_floats_per_position() const override {
     return config_.windowed() ? 0 : kv_equivalent_floats_per_position();
   }
@@ -128,7 +126,7 @@ class SoftmaxAttention : public Mixer {
 
   explicit SoftmaxAttention(const Config& config) : config_(config) {}
 
-  const float* Project(const Projection& projection, std::span<const SequenceRows> sequences,
+  const float* Project(const HeadProjection& projection, std::span<const SequenceRows> sequences,
                        const float* x, int64_t rows, Arena& arena) const;
   Group MakeGroup(const SequenceRows& sequence, int64_t kv_head, const Rows& rows) const;
   int64_t group_size() const { return config_.num_heads / config_.num_kv_heads; }
@@ -145,10 +143,10 @@ class SoftmaxAttention : public Mixer {
   void Parallel(const Group& group) const;
 
   Config config_;
-  Projection q_, k_, v_;
-  PackedMatrix output_;
+  HeadProjection q_, k_, v_;
+  Linear output_;
   std::optional<Rotary> rotary_;
-  std::vector<StateBlock> blocks_;
+  StateLayout layout_;
 };
 
 absl::StatusOr<std::unique_ptr<Mixer>> SoftmaxAttention::Create(const Config& config,
@@ -160,28 +158,19 @@ absl::StatusOr<std::unique_ptr<Mixer>> SoftmaxAttention::Create(const Config& co
   FERMATA_ASSIGN_OR_RETURN(mixer->k_, ReadProjection(weights, "k", c.kv_dim(), c));
   FERMATA_ASSIGN_OR_RETURN(mixer->v_, ReadProjection(weights, "v", c.kv_dim(), c));
   FERMATA_ASSIGN_OR_RETURN(mixer->output_,
-                           ReadMatrix(weights, "o_proj.weight", c.hidden_size, c.hidden_size));
+                           Linear::Read(weights, "o_proj", c.hidden_size, c.hidden_size));
   if (c.rope_theta.has_value()) mixer->rotary_.emplace(c.head_dim, *c.rope_theta);
-  if (c.windowed()) mixer->blocks_.push_back({"kv", {c.window, 2 * c.kv_dim()}});
+  if (c.windowed()) mixer->layout_.Add("kv", {c.window, 2 * c.kv_dim()});
   return mixer;
 }
 
-const float* SoftmaxAttention::Project(const Projection& projection,
+const float* SoftmaxAttention::Project(const HeadProjection& projection,
                                        std::span<const SequenceRows> sequences, const float* x,
                                        int64_t rows, Arena& arena) const {
-  const int64_t width = projection.matrix.out_features();
+  const int64_t width = projection.linear.out_features();
   const int64_t heads = width / config_.head_dim;
-  float* projected = arena.Floats(rows * width);
-  projection.matrix.Multiply(x, rows, projected);
-  if (!projection.bias.empty()) {
-    for (int64_t row = 0; row < rows; ++row) {
-      Add(projection.bias.data(), projected + row * width, width);
-    }
-  }
-  if (!projection.norm.empty()) {
-    RmsNorm(projected, projection.norm.data(), rows * heads, config_.head_dim, kHeadNormEps,
-            projected);
-  }
+  float* projected = projection.linear.Apply(x, rows, arena);
+  if (projection.norm.has_value()) projection.norm->Apply(projected, rows * heads, projected);
   if (rotary_.has_value() && &projection != &v_) {
     for (const SequenceRows& sequence : sequences) {
       for (int64_t t = 0; t < sequence.count; ++t) {
@@ -332,7 +321,7 @@ void SoftmaxAttention::Forward(std::span<const SequenceRows> sequences, const fl
           }
         }
       });
-  output_.Multiply(all.o, rows, out);
+  output_.Apply(all.o, rows, out);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,14 +11,21 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/config_reader.h"
+#include "engine/layers/norm.h"
 
 namespace fermata {
 
-// One step of a block: x += mixer(RMSNorm(x)). Tensor names are relative to the block.
+// A norm of the residual stream: its module, and what it is.
+struct NormPlan {
+  std::string name;
+  NormOptions options;
+};
+
+// One step of a block: x += mixer(norm(x)). Names of modules are relative to the block.
 struct SublayerPlan {
-  std::string norm;   // Module of the norm: "attn_norm".
-  std::string mixer;  // Name in the registry of mixers.
-  std::string name;   // Module of the mixer, and what its state blocks are called by: "attn".
+  NormPlan norm;                   // "attn_norm"
+  std::string mixer;               // Name in the registry of mixers.
+  std::string name;                // Module of the mixer, and what its state blocks are called by.
   ConfigReader* config = nullptr;  // Where the mixer's fields stand.
 };
 
@@ -30,11 +38,11 @@ struct BlockPlan {
 struct ModelPlan {
   int64_t hidden_size = 0;
   int64_t vocab_size = 0;
-  float norm_eps = 0;
-  std::string embeddings;  // Tensor [vocab_size, hidden_size].
-  std::string layers;      // Prefix of the blocks; a block's number follows.
-  std::string norm;        // Tensor of the final norm [hidden_size].
-  std::string head;        // Tensor [vocab_size, hidden_size].
+  std::string embeddings;                  // Tensor [vocab_size, hidden_size].
+  std::optional<NormPlan> embedding_norm;  // Of the embeddings, before the first block.
+  std::string layers;                      // Prefix of the blocks; a block's number follows.
+  NormPlan norm;                           // The final one.
+  std::string head;                        // Tensor [vocab_size, hidden_size].
   std::vector<BlockPlan> blocks;
   // Objects inside the config that mixers read from.
   std::vector<std::unique_ptr<ConfigReader>> nested;

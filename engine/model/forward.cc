@@ -4,7 +4,6 @@
 #include <span>
 
 #include "engine/kernels/elementwise.h"
-#include "engine/kernels/norm.h"
 #include "engine/model/layers.h"
 #include "engine/model/model.h"
 
@@ -45,20 +44,26 @@ std::span<const float> Model::Forward(std::span<const SequenceStep> steps, Form 
     logits_rows += LogitsRows(step);
   }
 
-  const Layers::Activations activations = {.rows = rows,
-                                           .x = arena.Floats(rows * hidden),
-                                           .normed = arena.Floats(rows * hidden),
-                                           .mixed = arena.Floats(rows * hidden)};
+  const Layers::Activations activations = {
+      .rows = rows,
+      .x = arena.Floats(rows * hidden),
+      .normed = arena.Floats(rows * hidden),
+      .mixed = arena.Floats(rows * hidden),
+      .value_residual = arena.Floats(rows * layers.value_residual_floats)};
   float* const logits = arena.Floats(logits_rows * layers.vocab_size);
   layers.Embed(steps, activations.x);
+  layers.Record(activations.x, rows, workspace);
+  if (layers.embedding_norm.has_value()) {
+    layers.embedding_norm->Apply(activations.x, rows, activations.x);
+  }
   for (const Layers::Block& block : layers.blocks) {
-    layers.Record(activations.x, rows, workspace);
     for (const Layers::Sublayer& sublayer : block) {
       layers.Apply(sublayer, steps, workspace, activations, form);
     }
+    layers.Record(activations.x, rows, workspace);
   }
   if (workspace.hidden_states != nullptr) {
-    RmsNorm(activations.x, layers.norm.data(), rows, hidden, layers.norm_eps, activations.normed);
+    layers.norm.Apply(activations.x, rows, activations.normed);
     layers.Record(activations.normed, rows, workspace);
   }
   layers.Head(steps, logits_rows, activations, logits);
@@ -84,17 +89,19 @@ void Model::Layers::Record(const float* x, int64_t rows, Workspace& workspace) c
 
 void Model::Layers::Apply(const Sublayer& sublayer, std::span<const SequenceStep> steps,
                           Workspace& workspace, const Activations& activations, Form form) const {
-  const auto [rows, x, normed, mixed] = activations;
+  const auto [rows, x, normed, mixed, value_residual] = activations;
   for (size_t i = 0; i < steps.size(); ++i) {
     SequenceState& state = *steps[i].state;
     SequenceRows& sequence = workspace.sequences[i];
     sequence.state = state.fixed.data() + sublayer.state_offset;
     sequence.cache = sublayer.cache.has_value() ? &state.caches[*sublayer.cache] : nullptr;
   }
-  RmsNorm(x, sublayer.norm.data(), rows, hidden_size, norm_eps, normed);
-  sublayer.mixer->Forward(
-      workspace.sequences, normed, rows, mixed,
-      {.form = form, .arena = &workspace.arena, .counters = &workspace.counters});
+  sublayer.norm.Apply(x, rows, normed);
+  sublayer.mixer->Forward(workspace.sequences, normed, rows, mixed,
+                          {.form = form,
+                           .arena = &workspace.arena,
+                           .counters = &workspace.counters,
+                           .value_residual = value_residual});
   Add(mixed, x, rows * hidden_size);
 }
 
@@ -108,7 +115,7 @@ void Model::Layers::Head(std::span<const SequenceStep> steps, int64_t logits_row
     const int64_t count = LogitsRows(step) * hidden_size;
     wanted = std::copy(end - count, end, wanted);
   }
-  RmsNorm(activations.mixed, norm.data(), logits_rows, hidden_size, norm_eps, activations.normed);
+  norm.Apply(activations.mixed, logits_rows, activations.normed);
   head.Multiply(activations.normed, logits_rows, logits);
 }
 

@@ -11,6 +11,7 @@
 
 #include "engine/base/aligned_buffer.h"
 #include "engine/kernels/matmul.h"
+#include "engine/layers/norm.h"
 #include "engine/mixers/mixer.h"
 #include "engine/model/model.h"
 
@@ -19,10 +20,10 @@ namespace fermata {
 // The weights of a model as its forward pass wants them, and where each layer's state lies. Private
 // to the model.
 struct Model::Layers {
-  // x += mixer(RMSNorm(x)).
+  // x += mixer(norm(x)).
   struct Sublayer {
-    std::string name;           // "layers.0.attn"
-    AlignedBuffer<float> norm;  // [hidden]
+    std::string name;  // "layers.0.attn"
+    Norm norm;
     std::unique_ptr<Mixer> mixer;
     int64_t state_offset = 0;     // In floats, from SequenceState::fixed.
     std::optional<size_t> cache;  // In SequenceState::caches, for a mixer that grows.
@@ -35,6 +36,7 @@ struct Model::Layers {
     float* x = nullptr;  // The residual stream.
     float* normed = nullptr;
     float* mixed = nullptr;
+    float* value_residual = nullptr;  // See MixerContext.
   };
 
   // x = the embeddings of all tokens.
@@ -49,12 +51,13 @@ struct Model::Layers {
 
   int64_t hidden_size = 0;
   int64_t vocab_size = 0;
-  float norm_eps = 0;
   AlignedBuffer<float> embeddings;  // [vocab, hidden]
+  std::optional<Norm> embedding_norm;
   std::vector<Block> blocks;
-  AlignedBuffer<float> norm;  // [hidden]
-  PackedMatrix head;          // [vocab, hidden]
+  Norm norm;
+  PackedMatrix head;  // [vocab, hidden]
   int64_t state_floats = 0;
+  int64_t value_residual_floats = 0;
   size_t num_caches = 0;
 };
 

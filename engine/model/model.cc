@@ -124,8 +124,11 @@ absl::Status Model::Build(ConfigReader& config, WeightSource& source) {
   const WeightScope weights(counted, "");
   layers_->hidden_size = hidden;
   layers_->vocab_size = vocab;
-  layers_->norm_eps = plan.norm_eps;
   FERMATA_ASSIGN_OR_RETURN(layers_->embeddings, weights.Read(plan.embeddings, {vocab, hidden}));
+  if (plan.embedding_norm.has_value()) {
+    const auto& [name, options] = *plan.embedding_norm;
+    FERMATA_ASSIGN_OR_RETURN(layers_->embedding_norm, Norm::Read(weights, name, options));
+  }
   for (const BlockPlan& block_plan : plan.blocks) {
     const int64_t layer = static_cast<int64_t>(layers_->blocks.size());
     const WeightScope scope(counted, absl::StrCat(plan.layers, layer, "."));
@@ -133,7 +136,7 @@ absl::Status Model::Build(ConfigReader& config, WeightSource& source) {
     for (const SublayerPlan& step : block_plan.sublayers) {
       Layers::Sublayer& sublayer = block.emplace_back();
       sublayer.name = absl::StrCat("layers.", layer, ".", step.name);
-      FERMATA_ASSIGN_OR_RETURN(sublayer.norm, scope.Read(step.norm + ".weight", {hidden}));
+      FERMATA_ASSIGN_OR_RETURN(sublayer.norm, Norm::Read(scope, step.norm.name, step.norm.options));
       FERMATA_ASSIGN_OR_RETURN(sublayer.mixer,
                                CreateMixer(step.mixer, {.hidden_size = hidden,
                                                         .layer = layer,
@@ -141,7 +144,7 @@ absl::Status Model::Build(ConfigReader& config, WeightSource& source) {
                                                         .weights = scope.Child(step.name)}));
     }
   }
-  FERMATA_ASSIGN_OR_RETURN(layers_->norm, weights.Read(plan.norm, {hidden}));
+  FERMATA_ASSIGN_OR_RETURN(layers_->norm, Norm::Read(weights, plan.norm.name, plan.norm.options));
   if (tied) {
     layers_->head = PackedMatrix(layers_->embeddings.data(), vocab, hidden);
   } else {
@@ -174,6 +177,8 @@ absl::Status Model::AddState() {
               absl::StrCat(sublayer.name, ": a state of more than ", kMaxStateFloats, " numbers"));
         }
       }
+      layers_->value_residual_floats =
+          std::max(layers_->value_residual_floats, mixer.value_residual_floats());
       if (mixer.cache_floats_per_position() > 0) sublayer.cache = layers_->num_caches++;
       info_.kv_equivalent_bytes_per_token +=
           mixer.kv_equivalent_floats_per_position() * static_cast<int64_t>(sizeof(float));

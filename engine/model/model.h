@@ -84,8 +84,8 @@ class Model {
     Arena arena;
     std::vector<SequenceRows> sequences;
     MixerCounters counters;
-    // When set, Forward appends the residual stream of all rows: the embedding, then after each
-    // block, then after the final norm in place of the last. For tests.
+    // When set, Forward appends the residual stream of all rows: the embeddings, then after each
+    // block, then after the final norm. For tests.
     std::vector<std::vector<float>>* hidden_states = nullptr;
   };
 

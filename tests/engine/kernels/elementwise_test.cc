@@ -130,6 +130,12 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Function{"Exp", Exp, [](double x) { return std::exp(x); }, 2 * kUlp, kDenormal},
         Function{"Relu", Relu, [](double x) { return std::max(x, 0.0); }, 0, 0},
+        Function{"SquaredRelu", SquaredRelu,
+                 [](double x) { return std::max(x, 0.0) * std::max(x, 0.0); }, kUlp, kDenormal},
+        Function{"Tanh", Tanh, [](double x) { return std::tanh(x); }, 4 * kUlp, kDenormal},
+        Function{"Softplus", Softplus,
+                 [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); },
+                 4 * kUlp, kDenormal},
         Function{"EluPlusOne", EluPlusOne, [](double x) { return x > 0 ? x + 1 : std::exp(x); },
                  2 * kUlp, kDenormal},
         Function{"Sigmoid", Sigmoid, Sigmoid64, 4 * kUlp, kDenormal},

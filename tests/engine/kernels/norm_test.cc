@@ -1,5 +1,6 @@
 #include "engine/kernels/norm.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -82,6 +83,25 @@ TEST(NormTest, LayerNormKeepsASmallVarianceOfLargeNumbers) {
   LayerNorm(x.data(), nullptr, nullptr, 1, 4, 0, y.data());
   const double deviation = std::sqrt(1.25);
   for (int i = 0; i < 4; ++i) EXPECT_NEAR(y[i], (i - 1.5) / deviation, 1e-6);
+}
+
+TEST(NormTest, LengthsMatchFloat64) {
+  for (const int64_t dim : kDims) {
+    Inputs in(dim);
+    std::fill_n(in.x.begin(), dim, 0.0f);  // A row of zeros stays one.
+    ForEachTarget([&](const char* target) {
+      std::vector<float> l2(in.x.size()), unit(in.x.size());
+      L2Norm(in.x.data(), kRows, dim, kEps, l2.data());
+      UnitNorm(in.x.data(), kRows, dim, kEps, unit.data());
+      for (int64_t i = 0; i < kRows * dim; ++i) {
+        const double squares = Mean(&in.x[i / dim * dim], dim, 2, 0) * static_cast<double>(dim);
+        const double tolerance = 2e-6 * std::abs(in.x[i]);
+        ASSERT_NEAR(l2[i], in.x[i] / std::sqrt(squares + kEps), tolerance) << target << ", " << dim;
+        ASSERT_NEAR(unit[i], in.x[i] / std::max(std::sqrt(squares), double{kEps}), tolerance)
+            << target << ", " << dim;
+      }
+    });
+  }
 }
 
 TEST(NormTest, SoftmaxMatchesFloat64) {

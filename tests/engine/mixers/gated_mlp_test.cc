@@ -19,10 +19,10 @@ TEST(GatedMlpTest, MatchesTheFormula) {
   RandomWeights weights(1);
   const auto x = RandomNormals(2, kRows * kHidden);
   const Doubles input(x.begin(), x.end());
-  Doubles inner = Linear(weights, "gate_proj.weight", input, kHidden, kInner);
-  const Doubles up = Linear(weights, "up_proj.weight", input, kHidden, kInner);
+  Doubles inner = ReferenceLinear(weights, "gate_proj.weight", input, kHidden, kInner);
+  const Doubles up = ReferenceLinear(weights, "up_proj.weight", input, kHidden, kInner);
   for (size_t i = 0; i < inner.size(); ++i) inner[i] = ReferenceSilu(inner[i]) * up[i];
-  const Doubles expected = Linear(weights, "down_proj.weight", inner, kInner, kHidden);
+  const Doubles expected = ReferenceLinear(weights, "down_proj.weight", inner, kInner, kHidden);
   for (const char* act : {"swish", "silu"}) {
     const auto mixer = MakeMixer("gated_mlp", kHidden,
                                  {{"intermediate_size", kInner}, {"hidden_act", act}}, weights);

@@ -1,10 +1,9 @@
-#include "engine/kernels/linear_attention.h"
-
 #include <cmath>
 #include <string>
 #include <vector>
 
 #include "engine/features/feature_map.h"
+#include "engine/kernels/decay_rule.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/mixers/testing.h"
@@ -25,7 +24,7 @@ struct Reference {
 
 Doubles Projected(RandomWeights& weights, const std::string& name, const Doubles& x, int64_t width,
                   const Reference& r) {
-  const Doubles y = Linear(weights, name + "_proj.weight", x, r.hidden, width);
+  const Doubles y = ReferenceLinear(weights, name + "_proj.weight", x, r.hidden, width);
   if (r.taps == 0) return y;
   const Doubles taps = Tensor(weights, name + "_conv1d.weight", {width, 1, r.taps});
   Doubles convolved(y.size());
@@ -90,10 +89,10 @@ Doubles Expected(RandomWeights& weights, const std::vector<float>& input, const 
     ReferenceRmsNorm(o, r.v_dim, 1e-6, Tensor(weights, "norm.weight", {r.v_dim}));
   }
   if (r.gate) {
-    const Doubles gate = Linear(weights, "g_proj.weight", x, r.hidden, r.heads * r.v_dim);
+    const Doubles gate = ReferenceLinear(weights, "g_proj.weight", x, r.hidden, r.heads * r.v_dim);
     for (size_t i = 0; i < o.size(); ++i) o[i] *= ReferenceSilu(gate[i]);
   }
-  return Linear(weights, "o_proj.weight", o, r.heads * r.v_dim, r.hidden);
+  return ReferenceLinear(weights, "o_proj.weight", o, r.heads * r.v_dim, r.hidden);
 }
 
 TEST(LinearAttentionLayerTest, MatchesFloat64) {
@@ -330,19 +329,19 @@ class SoftmaxLimitTest : public testing::Test {
     std::vector<float> S(features * kDim), z(features);
     (*map)->Apply(q_.data(), kCount, q.data());
     (*map)->Apply(k_.data(), kCount, k.data());
-    LinearAttentionRecurrent({.count = kCount,
-                              .feature_dim = features,
-                              .value_dim = kDim,
-                              .q = q.data(),
-                              .q_stride = features,
-                              .k = k.data(),
-                              .k_stride = features,
-                              .v = v_.data(),
-                              .v_stride = kDim,
-                              .o = o.data(),
-                              .o_stride = kDim,
-                              .S = S.data(),
-                              .z = z.data()});
+    DecayRecurrent({.count = kCount,
+                    .key_dim = features,
+                    .value_dim = kDim,
+                    .q = q.data(),
+                    .q_stride = features,
+                    .k = k.data(),
+                    .k_stride = features,
+                    .v = v_.data(),
+                    .v_stride = kDim,
+                    .o = o.data(),
+                    .o_stride = kDim,
+                    .S = S.data(),
+                    .z = z.data()});
     const Doubles expected = Softmax();
     double square = 0;
     for (size_t i = 0; i < o.size(); ++i) square += std::pow(o[i] - expected[i], 2);

@@ -25,7 +25,7 @@ struct Reference {
 Doubles Heads(RandomWeights& weights, const std::string& name, const Doubles& x, int64_t heads,
               const Reference& reference) {
   const int64_t width = heads * kHeadDim;
-  Doubles y = Linear(weights, name + "_proj.weight", x, kHidden, width);
+  Doubles y = ReferenceLinear(weights, name + "_proj.weight", x, kHidden, width);
   if (reference.bias) {
     const Doubles bias = Tensor(weights, name + "_proj.bias", {width});
     for (size_t i = 0; i < y.size(); ++i) y[i] += bias[i % width];
@@ -75,7 +75,7 @@ Doubles Expected(RandomWeights& weights, const std::vector<float>& input,
       for (int64_t i = 0; i < kHeadDim; ++i) out[i] /= sum;
     }
   }
-  return Linear(weights, "o_proj.weight", o, kHidden, kHidden);
+  return ReferenceLinear(weights, "o_proj.weight", o, kHidden, kHidden);
 }
 
 TEST(SoftmaxAttentionTest, MatchesFloat64) {

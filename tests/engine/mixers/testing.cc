@@ -78,8 +78,8 @@ Doubles Tensor(RandomWeights& weights, const std::string& name, std::vector<int6
   return {tensor->begin(), tensor->end()};
 }
 
-Doubles Linear(RandomWeights& weights, const std::string& name, const Doubles& x, int64_t in,
-               int64_t out) {
+Doubles ReferenceLinear(RandomWeights& weights, const std::string& name, const Doubles& x,
+                        int64_t in, int64_t out) {
   const Doubles matrix = Tensor(weights, name, {out, in});
   const auto rows = static_cast<int64_t>(x.size()) / in;
   Doubles y(rows * out);

@@ -68,8 +68,8 @@ double Difference(std::span<const float> actual, const std::vector<Expected>& ex
 // Float64, as the formulas stand: what the mixers are compared with.
 using Doubles = std::vector<double>;
 // x [rows, in] times the transpose of tensor "m.<name>" [out, in].
-Doubles Linear(RandomWeights& weights, const std::string& name, const Doubles& x, int64_t in,
-               int64_t out);
+Doubles ReferenceLinear(RandomWeights& weights, const std::string& name, const Doubles& x,
+                        int64_t in, int64_t out);
 Doubles Tensor(RandomWeights& weights, const std::string& name, std::vector<int64_t> shape);
 // Each row of x [rows, dim] over its root mean square, times `weight`.
 void ReferenceRmsNorm(Doubles& x, int64_t dim, double eps, const Doubles& weight);

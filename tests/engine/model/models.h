@@ -34,7 +34,7 @@ std::vector<int64_t> RandomCuts(int64_t count, uint64_t seed);
 
 struct Outputs {
   std::vector<float> logits;                      // [tokens, vocab]
-  std::vector<std::vector<float>> hidden_states;  // Of the whole run: [layers + 1][tokens, hidden]
+  std::vector<std::vector<float>> hidden_states;  // Of the whole run: [layers + 2][tokens, hidden]
 };
 // Feeds `tokens` to `state`, cut at `cuts`.
 Outputs Feed(const Model& model, SequenceState& state, std::span<const int32_t> tokens,

@@ -1,0 +1,51 @@
+#include "engine/layers/linear.h"
+
+#include "engine/base/status.h"
+#include "engine/kernels/elementwise.h"
+
+namespace fermata {
+
+absl::StatusOr<Linear> Linear::Read(const WeightScope& weights, std::string_view name, int64_t out,
+                                    int64_t in, bool bias) {
+  const WeightScope module = weights.Child(name);
+  Linear linear;
+  FERMATA_ASSIGN_OR_RETURN(linear.matrix_, ReadMatrix(module, "weight", out, in));
+  if (bias) {
+    FERMATA_ASSIGN_OR_RETURN(linear.bias_, module.Read("bias", {out}));
+  }
+  return linear;
+}
+
+void Linear::Apply(const float* x, int64_t rows, float* y) const {
+  matrix_.Multiply(x, rows, y);
+  if (bias_.empty()) return;
+  for (int64_t row = 0; row < rows; ++row)
+    Add(bias_.data(), y + row * out_features(), out_features());
+}
+
+float* Linear::Apply(const float* x, int64_t rows, Arena& arena) const {
+  float* y = arena.Floats(rows * out_features());
+  Apply(x, rows, y);
+  return y;
+}
+
+absl::StatusOr<LowRank> LowRank::Read(const WeightScope& weights, std::string_view down,
+                                      std::string_view up, const LowRankOptions& options) {
+  LowRank low_rank;
+  FERMATA_ASSIGN_OR_RETURN(low_rank.down_, Linear::Read(weights, down, options.rank, options.in));
+  FERMATA_ASSIGN_OR_RETURN(low_rank.up_,
+                           Linear::Read(weights, up, options.out, options.rank, options.bias));
+  low_rank.activation_ = options.activation;
+  return low_rank;
+}
+
+float* LowRank::Apply(const float* x, int64_t rows, Arena& arena) const {
+  float* y = arena.Floats(rows * up_.out_features());
+  const Arena::Scope scope(arena);
+  float* inner = down_.Apply(x, rows, arena);
+  Activate(activation_, inner, rows * down_.out_features());
+  up_.Apply(inner, rows, y);
+  return y;
+}
+
+}  // namespace fermata

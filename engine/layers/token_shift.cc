@@ -1,0 +1,39 @@
+#include "engine/layers/token_shift.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/kernels/elementwise.h"
+
+namespace fermata {
+
+TokenShift::TokenShift(int64_t dim, std::string state, StateLayout& layout)
+    : dim_(dim), state_offset_(layout.Add(std::move(state), {dim})) {}
+
+float* TokenShift::Delta(std::span<const SequenceRows> sequences, const float* x, int64_t rows,
+                         Arena& arena) const {
+  float* delta = arena.Floats(rows * dim_);
+  for (const SequenceRows& sequence : sequences) {
+    float* last = sequence.state + state_offset_;
+    for (int64_t row = sequence.begin; row < sequence.begin + sequence.count; ++row) {
+      const float* now = x + row * dim_;
+      const float* before = row == sequence.begin ? last : now - dim_;
+      float* out = delta + row * dim_;
+      std::copy_n(before, dim_, out);
+      MultiplyAdd(-1.0f, now, out, dim_);
+    }
+    std::copy_n(x + (sequence.begin + sequence.count - 1) * dim_, dim_, last);
+  }
+  return delta;
+}
+
+float* Interpolate(const float* x, const float* delta, const float* mu, int64_t rows, int64_t dim,
+                   Arena& arena) {
+  float* out = arena.Floats(rows * dim);
+  std::copy_n(delta, rows * dim, out);
+  for (int64_t row = 0; row < rows; ++row) Multiply(mu, out + row * dim, dim);
+  Add(x, out, rows * dim);
+  return out;
+}
+
+}  // namespace fermata
