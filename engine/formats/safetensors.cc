@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <functional>
 #include <optional>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/json.h"
 #include "engine/base/status.h"
+#include "engine/formats/element_type.h"
 
 namespace fermata {
 namespace {
@@ -23,17 +23,6 @@ static_assert(std::endian::native == std::endian::little, "files are mapped, not
 constexpr size_t kLengthBytes = 8;
 constexpr size_t kMaxRank = 16;
 constexpr std::string_view kMetadata = "__metadata__";
-
-struct Dtype {
-  std::string_view name;
-  int64_t bits;
-};
-constexpr Dtype kDtypes[] = {
-    {"BOOL", 8},    {"U8", 8},      {"I8", 8},      {"U16", 16},    {"I16", 16},
-    {"F16", 16},    {"BF16", 16},   {"U32", 32},    {"I32", 32},    {"F32", 32},
-    {"U64", 64},    {"I64", 64},    {"F64", 64},    {"C64", 64},    {"F8_E4M3", 8},
-    {"F8_E5M2", 8}, {"F8_E8M0", 8}, {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F4", 4},
-};
 
 // Reads one file's header; holds what every error has to say.
 class HeaderReader {
@@ -52,7 +41,7 @@ class HeaderReader {
       FERMATA_ASSIGN_OR_RETURN(StoredTensor tensor, ReadTensor(name, entry));
       tensors.emplace(name, std::move(tensor));
     }
-    FERMATA_RETURN_IF_ERROR(CheckTiling(tensors));
+    FERMATA_RETURN_IF_ERROR(CheckTiling(tensors, {data_, 1, source_}));
     return tensors;
   }
 
@@ -149,59 +138,18 @@ class HeaderReader {
   }
 
   absl::Status CheckSize(const std::string& name, const StoredTensor& tensor) const {
-    int64_t elements = 1;
-    for (const int64_t extent : tensor.shape) {
-      if (__builtin_mul_overflow(elements, extent, &elements)) {
-        return TensorError(name, absl::StrCat("shape ", tensor.ShapeText(), " overflows"));
-      }
-    }
-    const auto* dtype = std::ranges::find(kDtypes, tensor.dtype, &Dtype::name);
-    if (dtype == std::end(kDtypes)) return absl::OkStatus();
-    int64_t bits = 0;
-    if (__builtin_mul_overflow(elements, dtype->bits, &bits)) {
+    const std::optional<int64_t> elements = ElementCount(tensor.shape);
+    if (!elements.has_value()) {
       return TensorError(name, absl::StrCat("shape ", tensor.ShapeText(), " overflows"));
     }
-    if (bits % 8 != 0 || bits / 8 != static_cast<int64_t>(tensor.data.size())) {
-      return TensorError(name, absl::StrCat("shape ", tensor.ShapeText(), " of ", tensor.dtype,
-                                            " does not take the ", tensor.data.size(),
-                                            " bytes that data_offsets give it"));
+    const ElementType* type = FindElementType(tensor.dtype);
+    if (type == nullptr ||
+        type->BytesFor(*elements) == std::optional<int64_t>(tensor.data.size())) {
+      return absl::OkStatus();
     }
-    return absl::OkStatus();
-  }
-
-  // Each tensor begins where the one before ends, and the last ends with the file.
-  absl::Status CheckTiling(const StoredTensors& tensors) const {
-    struct Range {
-      int64_t begin;
-      int64_t end;
-      const std::string* name;
-    };
-    std::vector<Range> ranges;
-    for (const auto& [name, tensor] : tensors) {
-      const int64_t begin = tensor.data.data() - data_.data();
-      ranges.push_back({begin, begin + static_cast<int64_t>(tensor.data.size()), &name});
-    }
-    std::ranges::sort(ranges, {},
-                      [](const Range& range) { return std::pair(range.begin, range.end); });
-    int64_t end = 0;
-    const std::string* last = nullptr;
-    for (const Range& range : ranges) {
-      if (range.begin < end) {
-        return TensorError(*range.name, absl::StrCat("overlaps tensor ", Quoted(*last),
-                                                     " at data offset ", range.begin));
-      }
-      if (range.begin > end) {
-        return TensorError(*range.name,
-                           absl::StrCat("a hole of ", range.begin - end, " bytes before it"));
-      }
-      end = range.end;
-      last = range.name;
-    }
-    if (end != static_cast<int64_t>(data_.size())) {
-      return Error(absl::StrCat(static_cast<int64_t>(data_.size()) - end,
-                                " bytes after the last tensor belong to none"));
-    }
-    return absl::OkStatus();
+    return TensorError(name, absl::StrCat("shape ", tensor.ShapeText(), " of ", tensor.dtype,
+                                          " does not take the ", tensor.data.size(),
+                                          " bytes that data_offsets give it"));
   }
 
   std::span<const std::byte> file_;
@@ -210,16 +158,6 @@ class HeaderReader {
 };
 
 }  // namespace
-
-int64_t StoredTensor::size() const {
-  int64_t product = 1;
-  for (const int64_t extent : shape) product *= extent;
-  return product;
-}
-
-std::string StoredTensor::ShapeText() const {
-  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
-}
 
 absl::StatusOr<StoredTensors> ParseSafetensors(std::span<const std::byte> file,
                                                std::string_view source) {

@@ -8,12 +8,17 @@
 
 namespace fermata {
 
-// Whether Widen reads values of this type: "F32", "F16" and "BF16", as .safetensors spells them.
+// The types whose numbers can be read, for errors.
+inline constexpr std::string_view kReadableTypes = "F32, F16, BF16, Q8_0, Q4_0, Q4_K, Q5_K or Q6_K";
+
+// Whether Widen reads numbers of this type: one of kReadableTypes, in just that spelling.
 bool CanWiden(std::string_view dtype);
 
-// out = `data`, stored as `dtype` at any alignment, as float32. Exact: both 16-bit types are
-// subsets of float32. `data` holds out.size() values of a type that CanWiden. Returns the index of
-// the first value that is not finite, or -1; what lies from there on in `out` is unspecified.
+// out = `data`, stored as `dtype` at any alignment, as float32: exact for F32 and the 16-bit types,
+// which are subsets of it, and for quantised ones what ggml's reference code gives (dequantize.h).
+// `data` holds out.size() numbers, a whole number of blocks, of a type that CanWiden. Returns the
+// index of the first number that is not finite, or -1; what lies from there on in `out` is
+// unspecified. Works on several threads when there is enough to do.
 int64_t Widen(std::string_view dtype, std::span<const std::byte> data, std::span<float> out);
 
 }  // namespace fermata

@@ -1,8 +1,8 @@
 #include "engine/model/checkpoint.h"
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <system_error>
 
@@ -13,6 +13,8 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/json.h"
 #include "engine/base/status.h"
+#include "engine/formats/safetensors.h"
+#include "engine/formats/torch_file.h"
 #include "engine/formats/widen.h"
 
 namespace fermata {
@@ -20,9 +22,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kWeightsFile[] = "model.safetensors";
-constexpr char kIndexFile[] = "model.safetensors.index.json";
-constexpr char kExtension[] = ".safetensors";
+constexpr char kSafetensors[] = ".safetensors";
+constexpr char kGguf[] = ".gguf";
+constexpr std::string_view kTorch[] = {".pth", ".pt", ".bin"};
+
+// Where a directory's weights may lie, the first that is there.
+struct Place {
+  std::string_view file;  // A file's name, behind which shards may stand in an index; or empty:
+  std::string_view extension;  // the only file of the extension. Of shards, too.
+};
+constexpr Place kPlaces[] = {
+    {"model.safetensors", kSafetensors}, {"", kSafetensors}, {"", kGguf},
+    {"pytorch_model.bin", ".bin"},       {"", ".pth"},
+};
+constexpr std::string_view kIndexSuffix = ".index.json";
+
+constexpr char kSplitCount[] = "split.count";
 
 absl::Status TensorError(const std::string& where, std::string_view name, const std::string& why) {
   return absl::InvalidArgumentError(absl::StrCat(where, ": tensor ", Quoted(name), ": ", why));
@@ -41,24 +56,43 @@ void Update(XXH3_state_t* hash, const void* data, uint64_t size) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(const std::string& directory) {
-  std::unique_ptr<Checkpoint> checkpoint(new Checkpoint(directory));
-  const fs::path path(directory);
-  if (Exists(path / kWeightsFile)) {
-    FERMATA_RETURN_IF_ERROR(checkpoint->Add(kWeightsFile));
-  } else if (Exists(path / kIndexFile)) {
-    FERMATA_RETURN_IF_ERROR(checkpoint->AddShards(path / kIndexFile));
-  } else {
-    FERMATA_ASSIGN_OR_RETURN(const std::string name, checkpoint->OnlyFile());
-    FERMATA_RETURN_IF_ERROR(checkpoint->Add(name));
+absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(const std::string& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    std::unique_ptr<Checkpoint> checkpoint(new Checkpoint(path));
+    FERMATA_RETURN_IF_ERROR(checkpoint->AddDirectory());
+    return checkpoint;
   }
+  const fs::path file(path);
+  std::unique_ptr<Checkpoint> checkpoint(
+      new Checkpoint(file.has_parent_path() ? file.parent_path().string() : "."));
+  FERMATA_RETURN_IF_ERROR(checkpoint->Add(file.filename()));
   return checkpoint;
+}
+
+absl::Status Checkpoint::AddDirectory() {
+  for (const Place& place : kPlaces) {
+    std::string name(place.file);
+    if (name.empty()) {
+      FERMATA_ASSIGN_OR_RETURN(name, OnlyFile(place.extension));
+      if (!name.empty()) return Add(name);
+      continue;
+    }
+    const fs::path path = fs::path(directory_) / name;
+    if (Exists(path)) return Add(name);
+    const std::string index = path.string() + std::string(kIndexSuffix);
+    if (Exists(index)) return AddShards(index, place.extension);
+  }
+  return absl::NotFoundError(
+      absl::StrCat(directory_,
+                   ": no model.safetensors, pytorch_model.bin, index of shards of "
+                   "either, or other *.safetensors, *.gguf or *.pth"));
 }
 
 absl::Status Checkpoint::Add(const std::string& file_name) {
   FERMATA_ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::Open(fs::path(directory_) / file_name));
   const auto& file = files_.emplace_back(std::make_unique<MappedFile>(std::move(mapped)));
-  FERMATA_ASSIGN_OR_RETURN(StoredTensors tensors, ParseSafetensors(file->bytes(), file->path()));
+  FERMATA_ASSIGN_OR_RETURN(StoredTensors tensors, Parse(*file));
   for (auto& [name, tensor] : tensors) {
     const auto [it, inserted] = tensors_.try_emplace(name, Located{file.get(), std::move(tensor)});
     if (!inserted) {
@@ -68,7 +102,27 @@ absl::Status Checkpoint::Add(const std::string& file_name) {
   return absl::OkStatus();
 }
 
-absl::Status Checkpoint::AddShards(const std::string& index_path) {
+absl::StatusOr<StoredTensors> Checkpoint::Parse(const MappedFile& file) {
+  const std::string extension = fs::path(file.path()).extension();
+  if (extension == kSafetensors) return ParseSafetensors(file.bytes(), file.path());
+  if (std::ranges::find(kTorch, extension) != std::end(kTorch)) {
+    return ParseTorchFile(file.bytes(), file.path());
+  }
+  if (extension != kGguf) {
+    return absl::InvalidArgumentError(file.path() +
+                                      ": not a .safetensors, .gguf, .pth, .pt or .bin by its name");
+  }
+  FERMATA_ASSIGN_OR_RETURN(gguf_, GgufFile::Parse(file.bytes(), file.path()));
+  FERMATA_ASSIGN_OR_RETURN(const int64_t parts, gguf_->Int(kSplitCount, 0, UINT16_MAX, 1));
+  if (parts > 1) {
+    return gguf_->Error(kSplitCount, absl::StrCat("one of ", parts,
+                                                  " parts of a model: merge them "
+                                                  "with llama-gguf-split --merge"));
+  }
+  return gguf_->tensors();
+}
+
+absl::Status Checkpoint::AddShards(const std::string& index_path, std::string_view extension) {
   FERMATA_ASSIGN_OR_RETURN(const MappedFile index, MappedFile::Open(index_path));
   FERMATA_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJson(index.text(), index_path));
   const auto map = json.is_object() ? json.find("weight_map") : json.end();
@@ -80,9 +134,10 @@ absl::Status Checkpoint::AddShards(const std::string& index_path) {
     const std::string file = shard.is_string() ? shard.get<std::string>() : "";
     // A shard lies beside its index: a name that leads elsewhere is not followed.
     if (file.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos ||
-        !file.ends_with(kExtension)) {
+        !file.ends_with(extension)) {
       return TensorError(index_path, name,
-                         Quoted(file) + " is not the name of a .safetensors file beside the index");
+                         absl::StrCat(Quoted(file), " is not the name of a ",
+                                      std::string(extension), " file beside the index"));
     }
     shards.insert(file);
   }
@@ -97,42 +152,54 @@ absl::Status Checkpoint::AddShards(const std::string& index_path) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> Checkpoint::OnlyFile() const {
+absl::StatusOr<std::string> Checkpoint::OnlyFile(std::string_view extension) const {
   std::vector<std::string> names;
   std::error_code error;
   for (fs::directory_iterator it(directory_, error), end; !error && it != end;
        it.increment(error)) {
-    if (it->path().extension() == kExtension) names.push_back(it->path().filename());
+    if (it->path().extension() == extension) names.push_back(it->path().filename());
   }
   if (error) return absl::NotFoundError(absl::StrCat(directory_, ": ", error.message()));
-  if (names.empty()) {
-    return absl::NotFoundError(absl::StrCat(directory_, ": no ", kWeightsFile, ", ", kIndexFile,
-                                            " or other *", kExtension));
-  }
   if (names.size() > 1) {
     std::ranges::sort(names);
-    return absl::InvalidArgumentError(absl::StrCat(directory_, ": several files and no ",
-                                                   kIndexFile, ": ", absl::StrJoin(names, ", ")));
+    return absl::InvalidArgumentError(absl::StrCat(
+        directory_,
+        ": several files and no index: give the path of one: ", absl::StrJoin(names, ", ")));
   }
-  return names.front();
+  return names.empty() ? "" : names.front();
 }
 
 absl::StatusOr<AlignedBuffer<float>> Checkpoint::Read(std::string_view name,
                                                       std::span<const int64_t> shape) {
+  const std::string wanted = absl::StrCat("shape [", absl::StrJoin(shape, ", "), "]");
+  return ReadIf(name, wanted, [shape](const StoredTensor& tensor) {
+    return std::ranges::equal(tensor.shape, shape);
+  });
+}
+
+absl::StatusOr<AlignedBuffer<float>> Checkpoint::ReadReshaped(std::string_view name,
+                                                              int64_t count) {
+  return ReadIf(name, absl::StrCat(count, " numbers"),
+                [count](const StoredTensor& tensor) { return tensor.size() == count; });
+}
+
+absl::StatusOr<AlignedBuffer<float>> Checkpoint::ReadIf(
+    std::string_view name, const std::string& wanted,
+    absl::FunctionRef<bool(const StoredTensor&)> fits) {
   const auto it = tensors_.find(name);
-  const std::string wanted = absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
   if (it == tensors_.end()) {
     return absl::NotFoundError(
-        absl::StrCat(directory_, ": tensor ", Quoted(name), " of shape ", wanted, " is missing"));
+        absl::StrCat(directory_, ": tensor ", Quoted(name), " of ", wanted, " is missing"));
   }
   const auto& [file, tensor] = it->second;
-  if (!std::ranges::equal(tensor.shape, shape)) {
+  if (!fits(tensor)) {
     return TensorError(file->path(), name,
                        absl::StrCat("shape ", tensor.ShapeText(), ", wanted ", wanted));
   }
   if (!CanWiden(tensor.dtype)) {
-    return TensorError(file->path(), name,
-                       absl::StrCat("type ", Quoted(tensor.dtype), ", wanted F32, F16 or BF16"));
+    return TensorError(
+        file->path(), name,
+        absl::StrCat("type ", Quoted(tensor.dtype), ", wanted ", std::string(kReadableTypes)));
   }
   AlignedBuffer<float> values(tensor.size());
   const int64_t bad = Widen(tensor.dtype, tensor.data, values.span());
@@ -144,6 +211,18 @@ absl::StatusOr<AlignedBuffer<float>> Checkpoint::Read(std::string_view name,
 }
 
 bool Checkpoint::Has(std::string_view name) const { return tensors_.contains(name); }
+
+std::vector<std::string_view> Checkpoint::names() const {
+  std::vector<std::string_view> names;
+  names.reserve(tensors_.size());
+  for (const auto& [name, located] : tensors_) names.push_back(name);
+  return names;
+}
+
+const StoredTensor* Checkpoint::Find(std::string_view name) const {
+  const auto it = tensors_.find(name);
+  return it == tensors_.end() ? nullptr : &it->second.tensor;
+}
 
 std::string Checkpoint::Fingerprint(std::string_view config) const {
   static constexpr std::string_view kLayout = "fermata model 1";
@@ -164,10 +243,15 @@ std::string Checkpoint::Fingerprint(std::string_view config) const {
 }
 
 std::string Checkpoint::dtype() const {
-  std::set<std::string> dtypes;
-  for (const std::string& name : used_) dtypes.insert(tensors_.find(name)->second.tensor.dtype);
-  if (dtypes.empty()) return "";
-  return dtypes.size() == 1 ? *dtypes.begin() : "mixed";
+  const std::map<std::string, int64_t> counts = dtypes();
+  if (counts.empty()) return "";
+  return counts.size() == 1 ? counts.begin()->first : "mixed";
+}
+
+std::map<std::string, int64_t> Checkpoint::dtypes() const {
+  std::map<std::string, int64_t> counts;
+  for (const std::string& name : used_) ++counts[tensors_.find(name)->second.tensor.dtype];
+  return counts;
 }
 
 std::vector<std::string> Checkpoint::Unused() const {
