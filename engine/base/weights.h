@@ -23,6 +23,10 @@ class WeightSource {
   // NOT_FOUND or INVALID_ARGUMENT, naming the tensor, what was wanted and what is there.
   virtual absl::StatusOr<AlignedBuffer<float>> Read(std::string_view name,
                                                     std::span<const int64_t> shape) = 0;
+  // Tensor `name` of `count` numbers, whatever the shape they are stored in; otherwise as Read.
+  virtual absl::StatusOr<AlignedBuffer<float>> ReadReshaped(std::string_view name, int64_t count) {
+    return Read(name, std::span<const int64_t>(&count, 1));
+  }
   virtual bool Has(std::string_view name) const = 0;
 };
 

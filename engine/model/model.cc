@@ -13,6 +13,7 @@
 #include "engine/model/architecture.h"
 #include "engine/model/checkpoint.h"
 #include "engine/model/layers.h"
+#include "engine/model/layout.h"
 
 namespace fermata {
 namespace {
@@ -61,6 +62,26 @@ std::string UnusedRemark(const std::vector<std::string>& names) {
   return remark;
 }
 
+std::string ConfigPath(const std::string& directory) {
+  return (std::filesystem::path(directory) / "config.json").string();
+}
+
+// The directory's config.json, or nullopt where there is none.
+absl::StatusOr<std::optional<ConfigReader>> ReadConfigFile(const std::string& directory) {
+  const std::string path = ConfigPath(directory);
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return std::nullopt;
+  FERMATA_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  FERMATA_ASSIGN_OR_RETURN(ConfigReader config, ConfigReader::Parse(text, path));
+  return config;
+}
+
+void AddUnreadFields(const ConfigReader& reader, std::vector<std::string>& remarks) {
+  for (const std::string& field : reader.Unread()) {
+    remarks.push_back(absl::StrCat(reader.source(), ": ", Quoted(field), " is not read"));
+  }
+}
+
 std::string DirectoryName(const std::string& directory) {
   std::error_code error;
   std::filesystem::path path = std::filesystem::absolute(directory, error).lexically_normal();
@@ -86,16 +107,37 @@ Model::Model() : layers_(std::make_unique<Layers>()) {}
 Model::~Model() = default;
 
 absl::StatusOr<std::unique_ptr<Model>> Model::Load(const std::string& directory) {
-  const std::string path = (std::filesystem::path(directory) / "config.json").string();
-  FERMATA_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-  FERMATA_ASSIGN_OR_RETURN(ConfigReader config, ConfigReader::Parse(text, path));
+  FERMATA_ASSIGN_OR_RETURN(std::optional<ConfigReader> file, ReadConfigFile(directory));
   FERMATA_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(directory));
-  FERMATA_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Create(config, *checkpoint));
-  model->info_.name = DirectoryName(directory);
-  model->info_.fingerprint = checkpoint->Fingerprint(config.Canonical());
-  model->info_.weights_dtype = checkpoint->dtype();
-  const std::vector<std::string> unused = checkpoint->Unused();
-  if (!unused.empty()) model->info_.remarks.push_back(UnusedRemark(unused));
+  const Layout* layout = FindLayout(*checkpoint, file.has_value() ? &*file : nullptr);
+  if (!file.has_value() && layout == nullptr) {
+    return absl::NotFoundError(
+        absl::StrCat(ConfigPath(directory),
+                     ": missing, and the tensors' names are of no layout that does without"));
+  }
+  std::optional<ConfigReader> made;  // The canonical config, where the file's is another.
+  if (layout != nullptr && layout->make_config != nullptr) {
+    FERMATA_ASSIGN_OR_RETURN(made,
+                             layout->make_config(*checkpoint, file.has_value() ? &*file : nullptr));
+  }
+  ConfigReader& config = made.has_value() ? *made : *file;
+  LayoutWeights weights(*checkpoint,
+                        layout == nullptr ? std::span<const StoredName>() : layout->names);
+  FERMATA_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Create(config, weights));
+  ModelInfo& info = model->info_;
+  info.name = DirectoryName(directory);
+  info.layout = layout == nullptr ? "" : std::string(layout->name);
+  info.fingerprint = checkpoint->Fingerprint(config.Canonical());
+  info.weights_dtype = checkpoint->dtype();
+  if (made.has_value() && file.has_value()) AddUnreadFields(*file, info.remarks);
+  std::vector<std::string> unused = checkpoint->Unused();
+  if (layout != nullptr) {
+    std::erase_if(unused, [layout](const std::string& name) {
+      return std::ranges::any_of(
+          layout->unused, [&name](std::string_view pattern) { return FitsPattern(name, pattern); });
+    });
+  }
+  if (!unused.empty()) info.remarks.push_back(UnusedRemark(unused));
   return model;
 }
 
@@ -147,18 +189,25 @@ absl::Status Model::Build(ConfigReader& config, WeightSource& source) {
   FERMATA_ASSIGN_OR_RETURN(layers_->norm, Norm::Read(weights, plan.norm.name, plan.norm.options));
   if (tied) {
     layers_->head = PackedMatrix(layers_->embeddings.data(), vocab, hidden);
+    if (source.Has(plan.head)) FERMATA_RETURN_IF_ERROR(CheckTiedHead(weights, plan.head));
   } else {
     FERMATA_ASSIGN_OR_RETURN(layers_->head, ReadMatrix(weights, plan.head, vocab, hidden));
   }
   info_.parameters = counted.parameters();
 
-  const auto add_unread = [&](const ConfigReader& reader) {
-    for (const std::string& field : reader.Unread()) {
-      info_.remarks.push_back(absl::StrCat(reader.source(), ": ", Quoted(field), " is not read"));
-    }
-  };
-  add_unread(config);
-  for (const auto& nested : plan.nested) add_unread(*nested);
+  AddUnreadFields(config, info_.remarks);
+  for (const auto& nested : plan.nested) AddUnreadFields(*nested, info_.remarks);
+  return absl::OkStatus();
+}
+
+// Some authors store the head although it is the embeddings.
+absl::Status Model::CheckTiedHead(const WeightScope& weights, const std::string& head) {
+  FERMATA_ASSIGN_OR_RETURN(const AlignedBuffer<float> stored,
+                           weights.Read(head, {info_.vocab_size, info_.hidden_size}));
+  if (!std::ranges::equal(stored, layers_->embeddings)) {
+    info_.remarks.push_back(absl::StrCat(
+        Quoted(head), " is not the embeddings that the config ties it to, and is not used"));
+  }
   return absl::OkStatus();
 }
 

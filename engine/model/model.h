@@ -22,6 +22,7 @@ namespace fermata {
 struct ModelInfo {
   std::string name;    // The directory's name.
   std::string family;  // The config's model_type.
+  std::string layout;  // Whose way of storing it this is, where it is not the canonical one.
   // 32 hex digits over config and weights; states belong to one fingerprint. Empty for a model that
   // was not loaded from a directory.
   std::string fingerprint;
@@ -89,8 +90,8 @@ class Model {
     std::vector<std::vector<float>>* hidden_states = nullptr;
   };
 
-  // Loads the directory as its authors publish it: config.json and *.safetensors. Errors name the
-  // file, and the field or the tensor.
+  // Loads the directory as its authors publish it: weights, and a config.json where their layout has
+  // one (see layout.h). Errors name the file, and the field or the tensor.
   static absl::StatusOr<std::unique_ptr<Model>> Load(const std::string& directory);
 
   // Builds the model that `config` describes from any source of weights.
@@ -120,6 +121,7 @@ class Model {
 
   // Reads the weights and makes the layers, as `config` describes them.
   absl::Status Build(ConfigReader& config, WeightSource& weights);
+  absl::Status CheckTiedHead(const WeightScope& weights, const std::string& head);
   // Lays out the state, and fills in what info says of it.
   absl::Status AddState();
 
