@@ -1,6 +1,9 @@
 #include "engine/kernels/decay_rule.h"
 
-#include "engine/kernels/norm.h"
+#include "engine/base/aligned_buffer.h"
+#include "engine/kernels/block_product.h"
+#include "engine/kernels/chunk_decay.h"
+#include "engine/kernels/past_keys.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/decay_rule.cc"
@@ -16,15 +19,16 @@ namespace HWY_NAMESPACE {
 // goes into two accumulators, for the even and the odd ones, whatever the width of a vector.
 template <bool kPerChannel, bool kBonus, class D>
 HWY_INLINE void ScanColumns(D d, const DecayRun& run, int64_t column) {
+  const Decays decays = DecaysOf(run);
   const int64_t stride = run.value_dim;
   auto shared_decay = hn::Set(d, 1.0f);
   for (int64_t t = 0; t < run.count; ++t) {
     const float* HWY_RESTRICT q = run.q + t * run.q_stride;
     const float* HWY_RESTRICT k = run.k + t * run.k_stride;
-    const float* HWY_RESTRICT w = run.decay + t * run.decay_stride;
+    const float* HWY_RESTRICT w = decays.At(t);
     float* HWY_RESTRICT s = run.S + column;
     const auto v = hn::LoadU(d, run.v + t * run.v_stride + column);
-    if (!kPerChannel && run.decay != nullptr) shared_decay = hn::Set(d, *w);
+    if (!kPerChannel && decays.values != nullptr) shared_decay = hn::Set(d, *w);
     auto even = hn::Zero(d);
     auto odd = hn::Zero(d);
     const auto step = [&](int64_t i, float* row, auto& sum) HWY_ATTR {
@@ -55,7 +59,7 @@ void Scan(D d, const DecayRun& run, int64_t column) {
 }
 
 void DecayScan(const DecayRun& run) {
-  const bool per_channel = run.decay != nullptr && run.decay_per_channel;
+  const bool per_channel = DecaysOf(run).per_channel;
   if (run.bonus == nullptr) {
     per_channel ? Scan<true, false>(kTag, run, 0) : Scan<false, false>(kTag, run, 0);
   } else {
@@ -89,13 +93,14 @@ void BonusScan(const DecayRun& run) {
 
 // z, token after token, and the division of the numerators that are in o.
 int64_t NormaliserScan(const DecayRun& run) {
+  const Decays decays = DecaysOf(run);
   int64_t clamps = 0;
   for (int64_t t = 0; t < run.count; ++t) {
     const float* q = run.q + t * run.q_stride;
-    const float* w = run.decay + t * run.decay_stride;
-    if (run.decay != nullptr && run.decay_per_channel) {
+    const float* w = decays.At(t);
+    if (decays.per_channel) {
       Map(run.z, w, run.z, run.key_dim, [](Vec z, Vec decay) { return hn::Mul(decay, z); });
-    } else if (run.decay != nullptr) {
+    } else if (decays.values != nullptr) {
       const Vec decay = hn::Set(kTag, *w);
       Map(run.z, run.z, run.key_dim, [decay](Vec z) { return hn::Mul(decay, z); });
     }
@@ -126,13 +131,146 @@ HWY_EXPORT(DecayScan);
 HWY_EXPORT(BonusScan);
 HWY_EXPORT(NormaliserScan);
 
-int64_t DecayRecurrent(const DecayRun& run) {
-  HWY_DYNAMIC_DISPATCH(DecayScan)(run);
+namespace {
+
+// The run of `count` tokens that starts at token `first` of `run`.
+DecayRun Part(const DecayRun& run, int64_t first, int64_t count) {
+  DecayRun part = run;
+  part.count = count;
+  part.q += first * run.q_stride;
+  part.k += first * run.k_stride;
+  part.v += first * run.v_stride;
+  part.o += first * run.o_stride;
+  if (run.decay != nullptr) part.decay += first * run.decay_stride;
+  return part;
+}
+
+void ClearOutput(const DecayRun& run) {
+  for (int64_t t = 0; t < run.count; ++t) {
+    std::fill_n(run.o + t * run.o_stride, run.value_dim, 0.0f);
+  }
+}
+
+// What the token's own pair and the normaliser do to o: the same in all forms. z costs one part in
+// value_dim of what S does, so that it needs no chunks.
+int64_t Finish(const DecayRun& run) {
   if (run.bonus != nullptr) HWY_DYNAMIC_DISPATCH(BonusScan)(run);
   return run.z == nullptr ? 0 : HWY_DYNAMIC_DISPATCH(NormaliserScan)(run);
 }
 
-int64_t Compute(const DecayRun& run, int64_t, Form) { return DecayRecurrent(run); }
+// S and the numerators of one chunk.
+void Chunk(const DecayRun& run, float* scratch) {
+  const int64_t count = run.count;
+  const int64_t padded = PaddedTokens(count);
+  float* keys = scratch;                        // [key_dim, padded]
+  float* scores = keys + run.key_dim * padded;  // [count, padded]
+  float* readers = scores + count * padded;     // [count, key_dim]
+  const ChunkDecay decay(DecaysOf(run), count, run.key_dim, readers + count * run.key_dim);
+
+  // With a bonus, tokens read S as it was before them.
+  const bool before = run.bonus != nullptr;
+  const Readers queries{.x = run.q, .stride = run.q_stride, .scores = scores};
+  decay.Score({.y = run.k,
+               .stride = run.k_stride,
+               .before = before ? queries : Readers{},
+               .after = before ? Readers{} : queries,
+               .keys = keys});
+  decay.DecayReaders(run.q, run.q_stride, before, readers);
+
+  ClearOutput(run);
+  MultiplyAccumulate({.a = readers,
+                      .a_stride = run.key_dim,
+                      .b = run.S,
+                      .b_stride = run.value_dim,
+                      .c = run.o,
+                      .c_stride = run.o_stride,
+                      .rows = count,
+                      .inner = run.key_dim,
+                      .columns = run.value_dim});
+  MultiplyTriangular({.scores = scores,
+                      .b = run.v,
+                      .b_stride = run.v_stride,
+                      .c = run.o,
+                      .c_stride = run.o_stride,
+                      .count = count,
+                      .columns = run.value_dim});
+  decay.DecayState(run.S, run.value_dim);
+  MultiplyAccumulate({.a = keys,
+                      .a_stride = padded,
+                      .b = run.v,
+                      .b_stride = run.v_stride,
+                      .c = run.S,
+                      .c_stride = run.value_dim,
+                      .rows = run.key_dim,
+                      .inner = count,
+                      .columns = run.value_dim});
+}
+
+}  // namespace
+
+int64_t DecayRecurrent(const DecayRun& run) {
+  HWY_DYNAMIC_DISPATCH(DecayScan)(run);
+  return Finish(run);
+}
+
+int64_t DecayChunkScratch(const DecayRun& run, int64_t chunk) {
+  const int64_t count = std::min(run.count, chunk);
+  const int64_t padded = PaddedTokens(count);
+  return padded * (run.key_dim + count) + count * run.key_dim +
+         ChunkDecay::ScratchFloats(count, run.key_dim);
+}
+
+int64_t DecayChunkwise(const DecayRun& run, int64_t position, int64_t chunk, float* scratch) {
+  for (int64_t first = 0; first < run.count;) {
+    const int64_t count = std::min(chunk - (position + first) % chunk, run.count - first);
+    Chunk(Part(run, first, count), scratch);
+    first += count;
+  }
+  return Finish(run);
+}
+
+int64_t DecayParallelScratch(const DecayRun& run) {
+  return PastKeys::ScratchFloats(run.count, run.key_dim) + PastState::ScratchFloats(run.key_dim);
+}
+
+int64_t DecayParallel(const DecayRun& run, float* scratch) {
+  const Decays decays = DecaysOf(run);
+  PastState state(decays, run.key_dim, run.S, run.value_dim, scratch);
+  PastKeys keys(decays, run.count, run.key_dim, run.k, run.k_stride,
+                scratch + PastState::ScratchFloats(run.key_dim));
+  ClearOutput(run);
+  for (int64_t t = 0; t < run.count; ++t) {
+    const auto read = [&] {
+      const float* q = run.q + t * run.q_stride;
+      float* o = run.o + t * run.o_stride;
+      state.Read(q, o);
+      keys.Read(q, run.v, run.v_stride, o, run.value_dim);
+    };
+    if (run.bonus != nullptr) read();
+    state.Next();
+    keys.Next();
+    if (run.bonus == nullptr) read();
+  }
+  state.DecayState();
+  keys.AddTo(run.S, run.v, run.v_stride, run.value_dim);
+  return Finish(run);
+}
+
+int64_t Compute(const DecayRun& run, int64_t position, Form form) {
+  switch (form) {
+    case Form::kRecurrent:
+      return DecayRecurrent(run);
+    case Form::kChunkwise: {
+      AlignedBuffer<float> scratch(DecayChunkScratch(run, kChunkTokens));
+      return DecayChunkwise(run, position, kChunkTokens, scratch.data());
+    }
+    case Form::kParallel: {
+      AlignedBuffer<float> scratch(DecayParallelScratch(run));
+      return DecayParallel(run, scratch.data());
+    }
+  }
+  return 0;
+}
 
 }  // namespace fermata
 #endif  // HWY_ONCE

@@ -84,6 +84,16 @@ int64_t Compute(const DecayRun& run, int64_t position, Form form);
 // length.
 int64_t DecayRecurrent(const DecayRun& run);
 
+// Chunks that end where the position is a multiple of `chunk`: within a chunk, masked and decayed
+// scores; between chunks, S. `scratch` holds DecayChunkScratch(run, chunk) floats.
+int64_t DecayChunkwise(const DecayRun& run, int64_t position, int64_t chunk, float* scratch);
+int64_t DecayChunkScratch(const DecayRun& run, int64_t chunk);
+
+// The whole run as attention with decayed scores, in time quadratic in its length. `scratch` holds
+// DecayParallelScratch(run) floats.
+int64_t DecayParallel(const DecayRun& run, float* scratch);
+int64_t DecayParallelScratch(const DecayRun& run);
+
 }  // namespace fermata
 
 #endif  // FERMATA_ENGINE_KERNELS_DECAY_RULE_H_

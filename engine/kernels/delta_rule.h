@@ -56,6 +56,18 @@ int64_t Compute(const DeltaRun& run, int64_t position, Form form);
 // same in a run of any length.
 void DeltaRecurrent(const DeltaRun& run);
 
+// Chunks that end where the position is a multiple of `chunk`. Within a chunk u depends on the u of
+// earlier tokens: a triangular system of decayed scores, solved by forward substitution (Yang et al.
+// 2024, section 3; the WY form of the product of the transitions). Between chunks, S. `scratch`
+// holds DeltaChunkScratch(run, chunk) floats.
+void DeltaChunkwise(const DeltaRun& run, int64_t position, int64_t chunk, float* scratch);
+int64_t DeltaChunkScratch(const DeltaRun& run, int64_t chunk);
+
+// The same system for the whole run at once, in time quadratic in its length. `scratch` holds
+// DeltaParallelScratch(run) floats.
+void DeltaParallel(const DeltaRun& run, float* scratch);
+int64_t DeltaParallelScratch(const DeltaRun& run);
+
 }  // namespace fermata
 
 #endif  // FERMATA_ENGINE_KERNELS_DELTA_RULE_H_

@@ -46,6 +46,13 @@ void Compute(const WkvRun& run, int64_t position, Form form);
 // Token after token. A token's bits are the same in a run of any length.
 void WkvRecurrent(const WkvRun& run);
 
+// Chunks that end where the position is a multiple of `chunk`: each sums up its own tokens, and the
+// sums combine.
+void WkvChunkwise(const WkvRun& run, int64_t position, int64_t chunk);
+
+// Every token looks at all before it, in time quadratic in the length of the run.
+void WkvParallel(const WkvRun& run);
+
 }  // namespace fermata
 
 #endif  // FERMATA_ENGINE_KERNELS_WKV_H_
