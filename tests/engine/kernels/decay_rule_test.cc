@@ -79,6 +79,23 @@ TEST(DecayRuleTest, PiecesInAnyFormMatchFloat64) {
   });
 }
 
+// Scratch memory need not be cleared, and is as large as the functions say.
+TEST(DecayRuleTest, ScratchSuffices) {
+  ForEachProblem(RecurrenceSizes(), [](const Recurrence& problem) {
+    for (const int64_t chunk : {1, 16, 20, 64}) {
+      const Recurrence64 expected = DecayOracle(problem);
+      Recurrence r = problem;
+      WithGuardedScratch(DecayChunkScratch(r.Decay(), chunk),
+                         [&](float* scratch) { DecayChunkwise(r.Decay(), 3, chunk, scratch); });
+      ExpectClose(r.o, expected.o, 5e-6);
+      r = problem;
+      WithGuardedScratch(DecayParallelScratch(r.Decay()),
+                         [&](float* scratch) { DecayParallel(r.Decay(), scratch); });
+      ExpectClose(r.o, expected.o, 5e-6);
+    }
+  });
+}
+
 TEST(DecayRuleTest, RecurrentBitsDoNotDependOnCuts) {
   ForEachProblem({{37, 33, 7}, {37, 16, 24}}, [](const Recurrence& problem) {
     Recurrence whole = problem;

@@ -100,6 +100,23 @@ TEST(DeltaRuleTest, PiecesInAnyFormMatchFloat64) {
   });
 }
 
+// Scratch memory need not be cleared, and is as large as the functions say.
+TEST(DeltaRuleTest, ScratchSuffices) {
+  ForEachProblem(RecurrenceSizes(), [](const Recurrence& problem) {
+    for (const int64_t chunk : {1, 16, 20, 64}) {
+      const Recurrence64 expected = DeltaOracle(problem);
+      Recurrence r = problem;
+      WithGuardedScratch(DeltaChunkScratch(r.Delta(), chunk),
+                         [&](float* scratch) { DeltaChunkwise(r.Delta(), 3, chunk, scratch); });
+      ExpectClose(r.o, expected.o, 5e-6);
+      r = problem;
+      WithGuardedScratch(DeltaParallelScratch(r.Delta()),
+                         [&](float* scratch) { DeltaParallel(r.Delta(), scratch); });
+      ExpectClose(r.o, expected.o, 5e-6);
+    }
+  });
+}
+
 TEST(DeltaRuleTest, RecurrentBitsDoNotDependOnCuts) {
   ForEachProblem({{37, 33, 7}, {37, 16, 24}}, [](const Recurrence& problem) {
     Recurrence whole = problem;

@@ -1,6 +1,7 @@
 #ifndef FERMATA_TESTS_ENGINE_KERNELS_RECURRENCE_TESTING_H_
 #define FERMATA_TESTS_ENGINE_KERNELS_RECURRENCE_TESTING_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string_view>
@@ -24,6 +25,16 @@ void ExpectClose(const std::vector<float>& actual, const Expected& expected, dou
   for (size_t i = 0; i < actual.size(); ++i) {
     ASSERT_NEAR(actual[i], expected[i], tolerance * largest) << "at " << i;
   }
+}
+
+// Calls body(scratch) with `floats` floats of NaN, and expects nothing beyond them to be written.
+template <typename Body>
+void WithGuardedScratch(int64_t floats, Body body) {
+  constexpr int64_t kGuard = 64;
+  std::vector<float> scratch(floats + kGuard, NAN);
+  std::fill(scratch.begin() + floats, scratch.end(), 7.0f);
+  body(scratch.data());
+  for (int64_t i = floats; i < floats + kGuard; ++i) ASSERT_EQ(scratch[i], 7.0f) << i - floats;
 }
 
 // How the decays of a run are given.

@@ -113,7 +113,7 @@ void ExpectMatches(const Wkv& wkv, const Wkv64& expected, double key_size = 1) {
   ExpectClose(wkv.o, expected.o, tolerance);
   ExpectClose(wkv.num, expected.num, tolerance);
   ExpectClose(wkv.den, expected.den, tolerance);
-  ExpectClose(wkv.max, expected.max, 1e-6);
+  ExpectClose(wkv.max, expected.max, tolerance);
 }
 
 TEST(WkvTest, FormsMatchFloat64) {
