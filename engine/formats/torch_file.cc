@@ -80,9 +80,6 @@ class TorchReader {
       prefix_ = name.substr(0, slash);
     }
     if (prefix_.empty()) return Error("a zip archive with no <name>/data.pkl");
-    if (entries_.contains(prefix_ + "/constants.pkl")) {
-      return Error("a TorchScript archive, which is a program: save the state_dict instead");
-    }
     const auto order = entries_.find(prefix_ + "/byteorder");
     if (order != entries_.end() && Text(order->second) != "little") {
       return Error("its byteorder is not little");

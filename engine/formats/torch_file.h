@@ -15,7 +15,7 @@ namespace fermata {
 // a dict of tensors (see torch_pickle.h: nothing in it is run), <name>/data/<key> are their storages.
 //
 // Tensors may share a storage, as tied weights do; each must be row-major in it without gaps.
-// TorchScript archives, big-endian files and the format from before 1.6 are refused by name.
+// Big-endian files and the format from before 1.6 are refused by name.
 // INVALID_ARGUMENT that begins with `source` and names the tensor, the entry or the byte; any bytes
 // at all are safe.
 absl::StatusOr<StoredTensors> ParseTorchFile(std::span<const std::byte> file,

@@ -21,6 +21,7 @@ namespace {
 struct Stream {
   std::span<const std::byte> bytes;
   uint64_t offset = 0;
+  bool ended = false;  // The last read found less than it wanted.
 };
 
 voidpf OpenStream(voidpf opaque, const void*, int) {
@@ -33,6 +34,7 @@ uLong ReadStream(voidpf, voidpf stream, void* buffer, uLong size) {
   const uint64_t count = std::min<uint64_t>(size, in->bytes.size() - in->offset);
   if (count > 0) std::memcpy(buffer, in->bytes.data() + in->offset, count);
   in->offset += count;
+  in->ended = count < size;
   return count;
 }
 
@@ -48,7 +50,9 @@ long SeekStream(voidpf, voidpf stream, ZPOS64_T offset, int origin) {
 }
 
 int CloseStream(voidpf, voidpf) { return 0; }
-int StreamError(voidpf, voidpf) { return 0; }
+
+// minizip asks this after a short read, and takes what is missing for zeros if it is not told.
+int StreamError(voidpf, voidpf stream) { return static_cast<Stream*>(stream)->ended ? 1 : 0; }
 
 struct Closer {
   void operator()(unzFile zip) const { unzClose(zip); }
@@ -96,7 +100,11 @@ class ArchiveReader {
     };
     constexpr uLong kEncrypted = 1;
     if ((info.flag & kEncrypted) != 0) return error("encrypted");
-    if (info.compression_method != 0) return error("compressed, which PyTorch's files are not");
+    if (info.compression_method != 0) {
+      return error(
+          "compressed, as only the programs in TorchScript archives are: save the tensors of "
+          "its state_dict() alone");
+    }
     if (info.compressed_size != info.uncompressed_size) return error("has two sizes");
     // Opening compares the entry's own header with the directory.
     if (unzOpenCurrentFile(zip) != UNZ_OK) return error("its header is broken");

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/parallel.h"
 #include "gtest/gtest.h"
 
 namespace fermata {
@@ -75,9 +76,31 @@ TEST(WidenTest, ReadsAtAnyAlignment) {
   }
 }
 
+TEST(WidenTest, ThreadsChangeNothing) {
+  std::vector<float> values(50'000);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  for (const int threads : {2, 3, 7}) {
+    SetComputeThreads(threads, 1);
+    std::vector<float> out(values.size());
+    EXPECT_EQ(Widen("F32", std::as_bytes(std::span(values)), out), -1);
+    EXPECT_EQ(out, values);
+    std::vector<float> bad = values;
+    for (const size_t at : {49'999, 30'000, 29'999, 12'345}) {
+      bad[at] = NAN;
+      EXPECT_EQ(Widen("F32", std::as_bytes(std::span(bad)), out), static_cast<int64_t>(at));
+    }
+  }
+  SetComputeThreads(1);
+}
+
 TEST(WidenTest, KnowsWhatItCanRead) {
-  EXPECT_TRUE(CanWiden("F32") && CanWiden("F16") && CanWiden("BF16"));
-  EXPECT_FALSE(CanWiden("F64") || CanWiden("I32") || CanWiden("") || CanWiden("f32"));
+  for (const char* type : {"F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K", "Q5_K", "Q6_K"}) {
+    EXPECT_TRUE(CanWiden(type)) << type;
+    EXPECT_NE(kReadableTypes.find(type), std::string_view::npos) << type;
+  }
+  for (const char* type : {"F64", "I32", "", "f32", "Q4_1", "Q5_0", "Q2_K", "IQ4_XS", "q4_k"}) {
+    EXPECT_FALSE(CanWiden(type)) << type;
+  }
 }
 
 }  // namespace
