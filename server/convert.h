@@ -49,10 +49,6 @@ void FillModel(const ModelInfo& model, std::string_view tokenizer, v1::Model* pr
 // The lower-case name of a finish reason, for logs and metrics.
 const char* FinishReasonName(FinishReason reason);
 
-// The number of tokens from which the KV cache of a softmax transformer of the same shape would be
-// larger than the state; 0 for a model with no KV equivalent.
-int64_t BreakEvenTokens(const ModelInfo& model);
-
 }  // namespace fermata
 
 #endif  // FERMATA_SERVER_CONVERT_H_

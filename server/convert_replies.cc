@@ -125,7 +125,7 @@ void FillModel(const ModelInfo& model, std::string_view tokenizer, v1::Model* pr
   proto->mutable_eos_token_ids()->Add(model.eos_token_ids.begin(), model.eos_token_ids.end());
   proto->set_state_bytes(model.state_bytes);
   proto->set_kv_equivalent_bytes_per_token(model.kv_equivalent_bytes_per_token);
-  proto->set_break_even_tokens(BreakEvenTokens(model));
+  proto->set_break_even_tokens(model.break_even_tokens());
   proto->set_fixed_size_state(model.fixed_size_state);
   for (const std::string& remark : model.remarks) proto->add_remarks(remark);
 }
@@ -146,11 +146,6 @@ const char* FinishReasonName(FinishReason reason) {
       return "drained";
   }
   return "unknown";
-}
-
-int64_t BreakEvenTokens(const ModelInfo& model) {
-  if (model.kv_equivalent_bytes_per_token == 0) return 0;
-  return model.state_bytes / model.kv_equivalent_bytes_per_token + 1;
 }
 
 }  // namespace fermata

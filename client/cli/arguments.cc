@@ -198,9 +198,7 @@ class Parser {
   }
 
   void AddSessions();
-  void AddModels() {
-    Leaf<ModelsCommand>(&app_, "models", "Tell about the model that the server serves", "");
-  }
+  void AddModels();
   void AddHealth() {
     auto [app, command] =
         Leaf<HealthCommand>(&app_, "health", "Ask whether the server is ready", kHealthFooter);
@@ -263,6 +261,34 @@ void Parser::AddSessions() {
     app->add_option("ids", command->ids, "The sessions")->type_name("")->required();
   }
   sessions->require_subcommand(1);
+}
+
+void Parser::AddModels() {
+  CLI::App* models = app_.add_subcommand("models", "Tell about a model: the server's, or a file's");
+  models->footer(kModelsFooter);
+  models->final_callback([this, models] {
+    if (models->get_subcommands().empty()) chosen_ = [] { return Command(ModelsCommand{}); };
+  });
+  AddCommon(models, &common_);
+  {
+    auto [app, command] = Leaf<InspectModelCommand>(
+        models, "inspect", "Load a model, and tell what it is (needs no server)", "");
+    app->add_option("directory", command->directory, "The model's directory, or its one file")
+        ->type_name("")
+        ->required();
+  }
+  {
+    auto [app, command] = Leaf<VerifyModelCommand>(
+        models, "verify", "Load a model, and check that it computes (needs no server)",
+        kVerifyModelFooter);
+    app->add_option("directory", command->directory, "The model's directory, or its one file")
+        ->type_name("")
+        ->required();
+    app->add_option("--tokens", command->tokens, "Random tokens to compare forms on; default 150")
+        ->type_name("N")
+        ->check(CLI::Range(int64_t{1}, int64_t{4096}));
+    app->add_option("--seed", command->seed, "What they are drawn from; default 1")->type_name("N");
+  }
 }
 
 }  // namespace

@@ -66,16 +66,25 @@ struct DeleteSessionsCommand {
   std::vector<std::string> ids;
 };
 struct ModelsCommand {};
+struct InspectModelCommand {
+  std::string directory;
+};
+struct VerifyModelCommand {
+  std::string directory;
+  int64_t tokens = 150;
+  uint64_t seed = 1;
+};
 struct HealthCommand {
   std::string service;
   bool wait = false;
 };
 struct VersionCommand {};
 
-using Command = std::variant<GenerateCommand, ChatCommand, ScoreCommand, TokenizeCommand,
-                             DetokenizeCommand, ListSessionsCommand, ShowSessionCommand,
-                             CreateSessionCommand, UpdateSessionCommand, DeleteSessionsCommand,
-                             ModelsCommand, HealthCommand, VersionCommand>;
+using Command =
+    std::variant<GenerateCommand, ChatCommand, ScoreCommand, TokenizeCommand, DetokenizeCommand,
+                 ListSessionsCommand, ShowSessionCommand, CreateSessionCommand,
+                 UpdateSessionCommand, DeleteSessionsCommand, ModelsCommand, InspectModelCommand,
+                 VerifyModelCommand, HealthCommand, VersionCommand>;
 
 struct Invocation {
   CommonOptions common;

@@ -33,6 +33,8 @@ int RunUpdateSession(const CommonOptions& common, const UpdateSessionCommand& co
                      const Io& io);
 int RunDeleteSessions(const CommonOptions& common, const DeleteSessionsCommand& command,
                       const Io& io);
+int RunInspectModel(const CommonOptions& common, const InspectModelCommand& command, const Io& io);
+int RunVerifyModel(const CommonOptions& common, const VerifyModelCommand& command, const Io& io);
 
 client::ClientOptions OptionsOf(const CommonOptions& common);
 

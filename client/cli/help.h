@@ -63,6 +63,21 @@ Examples:
   fermata score --separator '<|endoftext|>' tinystories-valid.txt
 )";
 
+inline constexpr char kModelsFooter[] = R"(
+Without a subcommand, tells about the model that the server serves.
+
+Examples:
+  fermata models
+  fermata models inspect models/tinystories-linear
+  fermata models verify rwkv7-g1-0.1b.gguf
+)";
+
+inline constexpr char kVerifyModelFooter[] = R"(
+Loading checks names, shapes, types and that all weights are finite numbers. Then the recurrent,
+chunkwise and parallel forms are compared on random tokens, and the tokenizer on texts of many
+scripts. Exit code 1 when something is wrong.
+)";
+
 inline constexpr char kTokenizeFooter[] = R"(
 Examples:
   fermata tokenize "Once upon a time"

@@ -78,6 +78,12 @@ struct Runner {
     return RunDeleteSessions(common, command, io);
   }
   int operator()(const ModelsCommand&) const { return RunModels(common, io); }
+  int operator()(const InspectModelCommand& command) const {
+    return RunInspectModel(common, command, io);
+  }
+  int operator()(const VerifyModelCommand& command) const {
+    return RunVerifyModel(common, command, io);
+  }
   int operator()(const HealthCommand& command) const { return RunHealth(common, command, io); }
   int operator()(const VersionCommand&) const {
     io.out << (common.json ? "{\"version\":\"" FERMATA_VERSION "\"}" : "fermata " FERMATA_VERSION)

@@ -2,6 +2,7 @@
 #define FERMATA_ENGINE_KERNELS_FORM_H_
 
 #include <cstdint>
+#include <string_view>
 
 namespace fermata {
 
@@ -17,6 +18,19 @@ enum class Form {
   kParallel,
 };
 inline constexpr int64_t kChunkTokens = 64;
+
+// For people.
+constexpr std::string_view FormName(Form form) {
+  switch (form) {
+    case Form::kRecurrent:
+      return "recurrent";
+    case Form::kChunkwise:
+      return "chunkwise";
+    case Form::kParallel:
+      return "parallel";
+  }
+  return "?";
+}
 
 }  // namespace fermata
 

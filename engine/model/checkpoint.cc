@@ -171,7 +171,7 @@ absl::StatusOr<std::string> Checkpoint::OnlyFile(std::string_view extension) con
 
 absl::StatusOr<AlignedBuffer<float>> Checkpoint::Read(std::string_view name,
                                                       std::span<const int64_t> shape) {
-  const std::string wanted = absl::StrCat("shape [", absl::StrJoin(shape, ", "), "]");
+  const std::string wanted = absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
   return ReadIf(name, wanted, [shape](const StoredTensor& tensor) {
     return std::ranges::equal(tensor.shape, shape);
   });
@@ -179,7 +179,7 @@ absl::StatusOr<AlignedBuffer<float>> Checkpoint::Read(std::string_view name,
 
 absl::StatusOr<AlignedBuffer<float>> Checkpoint::ReadReshaped(std::string_view name,
                                                               int64_t count) {
-  return ReadIf(name, absl::StrCat(count, " numbers"),
+  return ReadIf(name, absl::StrCat("any of ", count, " numbers"),
                 [count](const StoredTensor& tensor) { return tensor.size() == count; });
 }
 
@@ -189,7 +189,7 @@ absl::StatusOr<AlignedBuffer<float>> Checkpoint::ReadIf(
   const auto it = tensors_.find(name);
   if (it == tensors_.end()) {
     return absl::NotFoundError(
-        absl::StrCat(directory_, ": tensor ", Quoted(name), " of ", wanted, " is missing"));
+        absl::StrCat(directory_, ": tensor ", Quoted(name), " of shape ", wanted, " is missing"));
   }
   const auto& [file, tensor] = it->second;
   if (!fits(tensor)) {

@@ -55,7 +55,8 @@ struct Model::Layers {
   std::optional<Norm> embedding_norm;
   std::vector<Block> blocks;
   Norm norm;
-  PackedMatrix head;  // [vocab, hidden]
+  PackedMatrix head;      // [vocab, hidden]
+  std::string tied_head;  // What it would be called, were it not the embeddings.
   int64_t state_floats = 0;
   int64_t value_residual_floats = 0;
   size_t num_caches = 0;

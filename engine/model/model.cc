@@ -124,11 +124,13 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Load(const std::string& directory)
   LayoutWeights weights(*checkpoint,
                         layout == nullptr ? std::span<const StoredName>() : layout->names);
   FERMATA_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Create(config, weights));
+  FERMATA_RETURN_IF_ERROR(model->ReadTiedHead(weights));
   ModelInfo& info = model->info_;
   info.name = DirectoryName(directory);
   info.layout = layout == nullptr ? "" : std::string(layout->name);
   info.fingerprint = checkpoint->Fingerprint(config.Canonical());
   info.weights_dtype = checkpoint->dtype();
+  info.dtypes = checkpoint->dtypes();
   if (made.has_value() && file.has_value()) AddUnreadFields(*file, info.remarks);
   std::vector<std::string> unused = checkpoint->Unused();
   if (layout != nullptr) {
@@ -189,7 +191,7 @@ absl::Status Model::Build(ConfigReader& config, WeightSource& source) {
   FERMATA_ASSIGN_OR_RETURN(layers_->norm, Norm::Read(weights, plan.norm.name, plan.norm.options));
   if (tied) {
     layers_->head = PackedMatrix(layers_->embeddings.data(), vocab, hidden);
-    if (source.Has(plan.head)) FERMATA_RETURN_IF_ERROR(CheckTiedHead(weights, plan.head));
+    layers_->tied_head = plan.head;
   } else {
     FERMATA_ASSIGN_OR_RETURN(layers_->head, ReadMatrix(weights, plan.head, vocab, hidden));
   }
@@ -201,9 +203,13 @@ absl::Status Model::Build(ConfigReader& config, WeightSource& source) {
 }
 
 // Some authors store the head although it is the embeddings.
-absl::Status Model::CheckTiedHead(const WeightScope& weights, const std::string& head) {
-  FERMATA_ASSIGN_OR_RETURN(const AlignedBuffer<float> stored,
-                           weights.Read(head, {info_.vocab_size, info_.hidden_size}));
+absl::Status Model::ReadTiedHead(WeightSource& weights) {
+  const std::string& head = layers_->tied_head;
+  if (head.empty() || !weights.Has(head)) return absl::OkStatus();
+  FERMATA_ASSIGN_OR_RETURN(
+      const AlignedBuffer<float> stored,
+      WeightScope(weights, "").Read(head, {info_.vocab_size, info_.hidden_size}));
+  info_.parameters += static_cast<int64_t>(stored.size());
   if (!std::ranges::equal(stored, layers_->embeddings)) {
     info_.remarks.push_back(absl::StrCat(
         Quoted(head), " is not the embeddings that the config ties it to, and is not used"));

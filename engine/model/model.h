@@ -2,6 +2,7 @@
 #define FERMATA_ENGINE_MODEL_MODEL_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -27,7 +28,8 @@ struct ModelInfo {
   // was not loaded from a directory.
   std::string fingerprint;
   std::string weights_dtype;  // As stored, e.g. "BF16"; "mixed" for several; empty as above.
-  int64_t parameters = 0;     // Numbers in the tensors that the model uses.
+  std::map<std::string, int64_t> dtypes;  // How many of the tensors it uses are stored as what.
+  int64_t parameters = 0;                 // Numbers in the tensors that were read.
   int64_t num_layers = 0;
   int64_t hidden_size = 0;
   int64_t vocab_size = 0;
@@ -39,6 +41,11 @@ struct ModelInfo {
   // Bytes that a softmax transformer of the same shape would hold for each token (float32, as the
   // state is): 2 · layers · kv_heads · head_dim · 4.
   int64_t kv_equivalent_bytes_per_token = 0;
+  // The number of tokens from which that would be more than the state; 0 with no KV equivalent.
+  int64_t break_even_tokens() const {
+    if (kv_equivalent_bytes_per_token == 0) return 0;
+    return state_bytes / kv_equivalent_bytes_per_token + 1;
+  }
   // False when a layer's state grows with the position (softmax attention with no window): such a
   // model generates, but its sequences can not be kept as sessions.
   bool fixed_size_state = true;
@@ -121,7 +128,8 @@ class Model {
 
   // Reads the weights and makes the layers, as `config` describes them.
   absl::Status Build(ConfigReader& config, WeightSource& weights);
-  absl::Status CheckTiedHead(const WeightScope& weights, const std::string& head);
+  // Reads the tensor that a tied head is stored as, if it is, for its remark.
+  absl::Status ReadTiedHead(WeightSource& weights);
   // Lays out the state, and fills in what info says of it.
   absl::Status AddState();
 

@@ -178,12 +178,12 @@ TEST(BreakEvenTest, IsTheFirstTokenAtWhichTheCacheIsLarger) {
   ModelInfo model;
   for (model.state_bytes = 0; model.state_bytes < 300; ++model.state_bytes) {
     model.kv_equivalent_bytes_per_token = 64;
-    const int64_t tokens = BreakEvenTokens(model);
+    const int64_t tokens = model.break_even_tokens();
     EXPECT_GT(tokens * 64, model.state_bytes);
     EXPECT_LE((tokens - 1) * 64, model.state_bytes);
   }
   model.kv_equivalent_bytes_per_token = 0;
-  EXPECT_EQ(BreakEvenTokens(model), 0);
+  EXPECT_EQ(model.break_even_tokens(), 0);
 }
 
 }  // namespace

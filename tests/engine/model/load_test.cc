@@ -8,8 +8,8 @@
 #include "engine/model/model.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/files.h"
 #include "tests/engine/model/models.h"
+#include "tests/files.h"
 
 namespace fermata {
 namespace {
@@ -221,7 +221,8 @@ TEST(LoadTest, EveryBrokenDirectoryIsOneLineThatNamesTheCulprit) {
          std::swap(d.tensor("model.layers.0.mlp.down_proj.weight").shape[0],
                    d.tensor("model.layers.0.mlp.down_proj.weight").shape[1]);
        }},
-      {"tensor \"model.norm.weight\": type \"I32\", wanted F32, F16 or BF16",
+      {"tensor \"model.norm.weight\": type \"I32\", wanted F32, F16, BF16, Q8_0, Q4_0, Q4_K, Q5_K "
+       "or Q6_K",
        [](Directory& d) { d.tensor("model.norm.weight").dtype = "I32"; }},
       {"tensor \"lm_head.weight\": value 959 is not a finite number",
        [](Directory& d) {

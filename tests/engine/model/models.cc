@@ -153,16 +153,4 @@ double MaxAbs(std::span<const float> values) {
   return MaxDifference(values, std::vector<float>(values.size()));
 }
 
-const char* FormName(Form form) {
-  switch (form) {
-    case Form::kRecurrent:
-      return "recurrent";
-    case Form::kChunkwise:
-      return "chunkwise";
-    case Form::kParallel:
-      return "parallel";
-  }
-  return "?";
-}
-
 }  // namespace fermata

@@ -49,7 +49,6 @@ double MaxDifference(std::span<const float> a, std::span<const float> b);
 double MaxAbs(std::span<const float> values);
 
 inline constexpr Form kForms[] = {Form::kRecurrent, Form::kChunkwise, Form::kParallel};
-const char* FormName(Form form);
 
 }  // namespace fermata
 
