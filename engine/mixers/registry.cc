@@ -5,6 +5,11 @@
 #include "engine/mixers/gated_mlp.h"
 #include "engine/mixers/linear_attention.h"
 #include "engine/mixers/mixer.h"
+#include "engine/mixers/rwkv4.h"
+#include "engine/mixers/rwkv5.h"
+#include "engine/mixers/rwkv6.h"
+#include "engine/mixers/rwkv7.h"
+#include "engine/mixers/rwkv_channel_mix.h"
 #include "engine/mixers/softmax_attention.h"
 
 namespace fermata {
@@ -14,6 +19,12 @@ constexpr MixerEntry kMixers[] = {
     {"linear_attn", CreateLinearAttention},
     {"softmax_attn", CreateSoftmaxAttention},
     {"gated_mlp", CreateGatedMlp},
+    {"rwkv4", CreateRwkv4},
+    {"rwkv5", CreateRwkv5},
+    {"rwkv6", CreateRwkv6},
+    {"rwkv7", CreateRwkv7},
+    {"rwkv_channel_mix", CreateRwkvChannelMix},
+    {"rwkv7_channel_mix", CreateRwkv7ChannelMix},
 };
 
 }  // namespace

@@ -1,0 +1,258 @@
+#include "engine/mixers/rwkv6.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status.h"
+#include "engine/kernels/decay_rule.h"
+#include "engine/kernels/elementwise.h"
+#include "engine/layers/activation.h"
+#include "engine/layers/linear.h"
+#include "engine/layers/norm.h"
+#include "engine/layers/recurrence.h"
+#include "engine/layers/token_shift.h"
+#include "engine/mixers/rwkv_parts.h"
+
+namespace fermata {
+namespace {
+
+struct Config {
+  int64_t hidden_size = 0;
+  int64_t num_heads = 0;
+  int64_t head_k_dim = 0;
+  int64_t head_v_dim = 0;
+  int64_t shift_rank = 0;
+  int64_t decay_rank = 0;
+  Activation gate = Activation::kSilu;
+  float norm_eps = 0;
+  bool norm_weights = true;
+
+  int64_t key_dim() const { return num_heads * head_k_dim; }
+  int64_t value_dim() const { return num_heads * head_v_dim; }
+};
+
+// The width of one head, when all heads together are `expand` times as wide as the model.
+absl::StatusOr<int64_t> HeadDim(ConfigReader& reader, std::string_view field, double fallback,
+                                const Config& config) {
+  FERMATA_ASSIGN_OR_RETURN(const double expand, reader.Number(field, 1e-3, 1e3, fallback));
+  const auto width = static_cast<int64_t>(static_cast<double>(config.hidden_size) * expand);
+  return DivideIntoHeads(reader, width, config.num_heads);
+}
+
+absl::StatusOr<Config> ReadConfig(const MixerOptions& options) {
+  ConfigReader& reader = *options.config;
+  Config config;
+  config.hidden_size = options.hidden_size;
+  FERMATA_ASSIGN_OR_RETURN(config.num_heads, reader.Int("num_heads", 1, kMaxRwkvSize, 4));
+  FERMATA_ASSIGN_OR_RETURN(config.head_k_dim, HeadDim(reader, "expand_k", 0.5, config));
+  FERMATA_ASSIGN_OR_RETURN(config.head_v_dim, HeadDim(reader, "expand_v", 1.0, config));
+  FERMATA_ASSIGN_OR_RETURN(config.shift_rank, reader.Int("proj_low_rank_dim", 1, kMaxRwkvSize, 32));
+  FERMATA_ASSIGN_OR_RETURN(config.decay_rank, reader.Int("gate_low_rank_dim", 1, kMaxRwkvSize, 64));
+  FERMATA_ASSIGN_OR_RETURN(config.gate, ReadActivation(reader, "gate_fn", "swish"));
+  FERMATA_ASSIGN_OR_RETURN(const double eps, reader.Number("norm_eps", 0, 1, 1e-5));
+  FERMATA_ASSIGN_OR_RETURN(const double heads_eps, reader.Number("g_norm_eps", 0, 1, eps));
+  config.norm_eps = static_cast<float>(heads_eps);
+  FERMATA_ASSIGN_OR_RETURN(config.norm_weights, reader.Bool("elementwise_affine", true));
+  return config;
+}
+
+// The mix of a token with the one before, in shares that depend on both.
+class DynamicMix {
+ public:
+  // For the letter "r": reads x_r and x_r_lora.
+  static absl::StatusOr<DynamicMix> Read(const WeightScope& weights, const std::string& letter,
+                                         const Config& config);
+
+  // x_c [rows, hidden] for `mixed` = x + μ_x ∘ δ, in scratch memory.
+  float* Apply(const ShiftedRows& shifted, const float* mixed, Arena& arena) const;
+
+ private:
+  AlignedBuffer<float> mu_;
+  LowRank lora_;
+};
+
+absl::StatusOr<DynamicMix> DynamicMix::Read(const WeightScope& weights, const std::string& letter,
+                                            const Config& config) {
+  const std::string name = "x_" + letter;
+  DynamicMix mix;
+  FERMATA_ASSIGN_OR_RETURN(mix.mu_, weights.Read(name, {config.hidden_size}));
+  FERMATA_ASSIGN_OR_RETURN(mix.lora_,
+                           LowRank::Read(weights, name + "_lora.lora.0", name + "_lora.lora.2",
+                                         {.in = config.hidden_size,
+                                          .rank = config.shift_rank,
+                                          .out = config.hidden_size,
+                                          .activation = Activation::kTanh}));
+  return mix;
+}
+
+float* DynamicMix::Apply(const ShiftedRows& shifted, const float* mixed, Arena& arena) const {
+  const auto [x, delta, rows] = shifted;
+  const int64_t size = rows * static_cast<int64_t>(mu_.size());
+  float* out = lora_.Apply(mixed, rows, arena);
+  AddToRows(mu_.span(), out, rows);
+  Multiply(delta, out, size);
+  Add(x, out, size);
+  return out;
+}
+
+// W x_c.
+struct DynamicLinear {
+  static absl::StatusOr<DynamicLinear> Read(const WeightScope& weights, const std::string& letter,
+                                            int64_t out, const Config& config) {
+    DynamicLinear result;
+    FERMATA_ASSIGN_OR_RETURN(result.mix, DynamicMix::Read(weights, letter, config));
+    FERMATA_ASSIGN_OR_RETURN(result.linear,
+                             Linear::Read(weights, letter + "_proj", out, config.hidden_size));
+    return result;
+  }
+
+  float* Apply(const ShiftedRows& shifted, const float* mixed, Arena& arena) const {
+    float* y = arena.Floats(shifted.rows * linear.out_features());
+    const Arena::Scope scope(arena);
+    linear.Apply(mix.Apply(shifted, mixed, arena), shifted.rows, y);
+    return y;
+  }
+
+  DynamicMix mix;
+  Linear linear;
+};
+
+class Rwkv6 : public Mixer {
+ public:
+  static absl::StatusOr<std::unique_ptr<Mixer>> Create(const Config& config,
+                                                       const WeightScope& weights);
+
+  std::span<const StateBlock> state_blocks() const override { return layout_.blocks(); }
+  int64_t kv_equivalent_floats_per_position() const override {
+    return config_.key_dim() + config_.value_dim();
+  }
+  void Forward(std::span<const SequenceRows> sequences, const float* x, int64_t rows, float* out,
+               const MixerContext& context) const override;
+
+ private:
+  // What the recurrence runs on and gives, of all rows: [rows, heads, head dim].
+  struct Rows {
+    const float* r = nullptr;
+    const float* k = nullptr;
+    const float* v = nullptr;
+    const float* w = nullptr;
+    float* o = nullptr;
+  };
+
+  absl::Status ReadTensors(const WeightScope& weights);
+  // w [rows, key_dim], in scratch memory.
+  float* Decay(const ShiftedRows& shifted, const float* mixed, Arena& arena) const;
+  DecayRun Run(const SequenceRows& sequence, int64_t head, const Rows& rows) const;
+
+  Config config_;
+  StateLayout layout_;
+  int64_t S_offset_ = 0;
+  TokenShift shift_;
+  AlignedBuffer<float> mu_;  // μ_x
+  DynamicLinear r_, k_, v_, gate_;
+  DynamicMix decay_mix_;
+  LowRank decay_;
+  AlignedBuffer<float> bonus_;  // [heads, head_k_dim]
+  Norm norm_;
+  Linear output_;
+};
+
+absl::StatusOr<std::unique_ptr<Mixer>> Rwkv6::Create(const Config& config,
+                                                     const WeightScope& weights) {
+  auto mixer = std::make_unique<Rwkv6>();
+  mixer->config_ = config;
+  mixer->S_offset_ =
+      mixer->layout_.Add("S", {config.num_heads, config.head_k_dim, config.head_v_dim});
+  mixer->shift_ = TokenShift(config.hidden_size, "shift", mixer->layout_);
+  FERMATA_RETURN_IF_ERROR(mixer->ReadTensors(weights));
+  return mixer;
+}
+
+absl::Status Rwkv6::ReadTensors(const WeightScope& weights) {
+  const Config& c = config_;
+  FERMATA_ASSIGN_OR_RETURN(mu_, weights.Read("x_x", {c.hidden_size}));
+  FERMATA_ASSIGN_OR_RETURN(r_, DynamicLinear::Read(weights, "r", c.key_dim(), c));
+  FERMATA_ASSIGN_OR_RETURN(k_, DynamicLinear::Read(weights, "k", c.key_dim(), c));
+  FERMATA_ASSIGN_OR_RETURN(v_, DynamicLinear::Read(weights, "v", c.value_dim(), c));
+  FERMATA_ASSIGN_OR_RETURN(gate_, DynamicLinear::Read(weights, "g", c.value_dim(), c));
+  FERMATA_ASSIGN_OR_RETURN(decay_mix_, DynamicMix::Read(weights, "w", c));
+  FERMATA_ASSIGN_OR_RETURN(decay_, LowRank::Read(weights, "w_lora.lora.0", "w_lora.lora.2",
+                                                 {.in = c.hidden_size,
+                                                  .rank = c.decay_rank,
+                                                  .out = c.key_dim(),
+                                                  .activation = Activation::kTanh,
+                                                  .bias = true}));
+  FERMATA_ASSIGN_OR_RETURN(bonus_, weights.Read("bonus", {c.num_heads, c.head_k_dim}));
+  FERMATA_ASSIGN_OR_RETURN(norm_, Norm::Read(weights, "g_norm",
+                                             {.kind = NormOptions::Kind::kLayer,
+                                              .dim = c.head_v_dim,
+                                              .groups = c.num_heads,
+                                              .eps = c.norm_eps,
+                                              .weight = c.norm_weights,
+                                              .bias = c.norm_weights}));
+  FERMATA_ASSIGN_OR_RETURN(output_, Linear::Read(weights, "o_proj", c.hidden_size, c.value_dim()));
+  return absl::OkStatus();
+}
+
+float* Rwkv6::Decay(const ShiftedRows& shifted, const float* mixed, Arena& arena) const {
+  float* w = decay_.Apply(decay_mix_.Apply(shifted, mixed, arena), shifted.rows, arena);
+  const int64_t size = shifted.rows * config_.key_dim();
+  Exp(w, w, size);
+  Scale(-1.0f, w, size);
+  Exp(w, w, size);
+  return w;
+}
+
+DecayRun Rwkv6::Run(const SequenceRows& sequence, int64_t head, const Rows& rows) const {
+  const Config& c = config_;
+  const int64_t first_k = sequence.begin * c.key_dim() + head * c.head_k_dim;
+  const int64_t first_v = sequence.begin * c.value_dim() + head * c.head_v_dim;
+  return {.count = sequence.count,
+          .key_dim = c.head_k_dim,
+          .value_dim = c.head_v_dim,
+          .q = rows.r + first_k,
+          .q_stride = c.key_dim(),
+          .k = rows.k + first_k,
+          .k_stride = c.key_dim(),
+          .v = rows.v + first_v,
+          .v_stride = c.value_dim(),
+          .o = rows.o + first_v,
+          .o_stride = c.value_dim(),
+          .decay = rows.w + first_k,
+          .decay_stride = c.key_dim(),
+          .decay_per_channel = true,
+          .bonus = bonus_.data() + head * c.head_k_dim,
+          .S = sequence.state + S_offset_ + head * c.head_k_dim * c.head_v_dim};
+}
+
+void Rwkv6::Forward(std::span<const SequenceRows> sequences, const float* x, int64_t rows,
+                    float* out, const MixerContext& context) const {
+  const Config& c = config_;
+  Arena& arena = *context.arena;
+  const Arena::Scope scope(arena);
+  const ShiftedRows shifted{.x = x, .delta = shift_.Delta(sequences, x, rows, arena), .rows = rows};
+  const float* mixed = Interpolate(x, shifted.delta, mu_.data(), rows, c.hidden_size, arena);
+  float* o = arena.Floats(rows * c.value_dim());
+  const Rows all{.r = r_.Apply(shifted, mixed, arena),
+                 .k = k_.Apply(shifted, mixed, arena),
+                 .v = v_.Apply(shifted, mixed, arena),
+                 .w = Decay(shifted, mixed, arena),
+                 .o = o};
+  RunHeads(sequences,
+           {.num_heads = c.num_heads, .state_floats = c.head_k_dim * c.head_v_dim, .rows = rows},
+           context.form,
+           [&](const SequenceRows& sequence, int64_t head) { return Run(sequence, head, all); });
+  norm_.Apply(o, rows, o);
+  ActivateAndMultiply(c.gate, gate_.Apply(shifted, mixed, arena), o, rows * c.value_dim());
+  output_.Apply(o, rows, out);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Mixer>> CreateRwkv6(const MixerOptions& options) {
+  FERMATA_ASSIGN_OR_RETURN(const Config config, ReadConfig(options));
+  return Rwkv6::Create(config, options.weights);
+}
+
+}  // namespace fermata

@@ -1,0 +1,86 @@
+#include "engine/mixers/rwkv_channel_mix.h"
+
+#include <optional>
+
+#include "engine/base/status.h"
+#include "engine/kernels/elementwise.h"
+#include "engine/layers/activation.h"
+#include "engine/layers/linear.h"
+#include "engine/layers/token_shift.h"
+#include "engine/mixers/rwkv_parts.h"
+
+namespace fermata {
+namespace {
+
+// What a version of RWKV has.
+struct Version {
+  double hidden_ratio = 0;  // By default.
+  bool receptance = false;
+};
+
+class ChannelMix : public Mixer {
+ public:
+  static absl::StatusOr<std::unique_ptr<Mixer>> Create(const MixerOptions& options,
+                                                       const Version& version);
+
+  std::span<const StateBlock> state_blocks() const override { return layout_.blocks(); }
+
+  void Forward(std::span<const SequenceRows> sequences, const float* x, int64_t rows, float* out,
+               const MixerContext& context) const override {
+    Arena& arena = *context.arena;
+    const Arena::Scope scope(arena);
+    const ShiftedRows shifted{
+        .x = x, .delta = shift_.Delta(sequences, x, rows, arena), .rows = rows};
+    float* inner = key_.Apply(shifted, arena);
+    Activate(activation_, inner, rows * value_.in_features());
+    value_.Apply(inner, rows, out);
+    if (!receptance_.has_value()) return;
+    ActivateAndMultiply(Activation::kSigmoid, receptance_->Apply(shifted, arena), out,
+                        rows * value_.out_features());
+  }
+
+ private:
+  StateLayout layout_;
+  TokenShift shift_;
+  Activation activation_ = Activation::kSquaredRelu;
+  MixedLinear key_;
+  std::optional<MixedLinear> receptance_;
+  Linear value_;
+};
+
+absl::StatusOr<int64_t> IntermediateSize(ConfigReader& config, int64_t hidden, double ratio) {
+  FERMATA_ASSIGN_OR_RETURN(ratio, config.Number("hidden_ratio", 1e-3, 1e3, ratio));
+  const auto derived = static_cast<int64_t>(static_cast<double>(hidden) * ratio);
+  return config.Int("intermediate_size", 1, kMaxRwkvSize, (derived + 31) / 32 * 32);
+}
+
+absl::StatusOr<std::unique_ptr<Mixer>> ChannelMix::Create(const MixerOptions& options,
+                                                          const Version& version) {
+  auto mixer = std::make_unique<ChannelMix>();
+  const WeightScope& weights = options.weights;
+  const int64_t hidden = options.hidden_size;
+  FERMATA_ASSIGN_OR_RETURN(mixer->activation_,
+                           ReadActivation(*options.config, "hidden_act", "sqrelu"));
+  FERMATA_ASSIGN_OR_RETURN(const int64_t inner,
+                           IntermediateSize(*options.config, hidden, version.hidden_ratio));
+  mixer->shift_ = TokenShift(hidden, "shift", mixer->layout_);
+  FERMATA_ASSIGN_OR_RETURN(mixer->key_, MixedLinear::Read(weights, "x_k", "key", inner, hidden));
+  FERMATA_ASSIGN_OR_RETURN(mixer->value_, Linear::Read(weights, "value", hidden, inner));
+  if (version.receptance) {
+    FERMATA_ASSIGN_OR_RETURN(mixer->receptance_,
+                             MixedLinear::Read(weights, "x_r", "receptance", hidden, hidden));
+  }
+  return mixer;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Mixer>> CreateRwkvChannelMix(const MixerOptions& options) {
+  return ChannelMix::Create(options, {.hidden_ratio = 3.5, .receptance = true});
+}
+
+absl::StatusOr<std::unique_ptr<Mixer>> CreateRwkv7ChannelMix(const MixerOptions& options) {
+  return ChannelMix::Create(options, {.hidden_ratio = 4, .receptance = false});
+}
+
+}  // namespace fermata
