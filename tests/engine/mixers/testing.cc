@@ -7,18 +7,6 @@
 
 namespace fermata {
 
-std::string_view FormName(Form form) {
-  switch (form) {
-    case Form::kRecurrent:
-      return "recurrent";
-    case Form::kChunkwise:
-      return "chunkwise";
-    case Form::kParallel:
-      return "parallel";
-  }
-  return "?";
-}
-
 absl::StatusOr<std::unique_ptr<Mixer>> TryMixer(std::string_view name, int64_t hidden,
                                                 const nlohmann::json& config,
                                                 WeightSource& weights) {

@@ -18,7 +18,6 @@
 namespace fermata {
 
 inline constexpr Form kForms[] = {Form::kRecurrent, Form::kChunkwise, Form::kParallel};
-std::string_view FormName(Form form);
 
 // The mixer `name` under the prefix "m.".
 absl::StatusOr<std::unique_ptr<Mixer>> TryMixer(std::string_view name, int64_t hidden,
