@@ -31,19 +31,27 @@ HWY_INLINE void ScanColumns(D d, const DecayRun& run, int64_t column) {
     if (!kPerChannel && decays.values != nullptr) shared_decay = hn::Set(d, *w);
     auto even = hn::Zero(d);
     auto odd = hn::Zero(d);
-    const auto step = [&](int64_t i, float* row, auto& sum) HWY_ATTR {
+    const auto advance = [&](int64_t i, auto before) HWY_ATTR {
       const auto decay = kPerChannel ? hn::Set(d, w[i]) : shared_decay;
-      const auto before = hn::LoadU(d, row);
-      const auto after = hn::MulAdd(hn::Set(d, k[i]), v, hn::Mul(decay, before));
-      hn::StoreU(after, d, row);
-      sum = hn::MulAdd(hn::Set(d, q[i]), kBonus ? before : after, sum);
+      return hn::MulAdd(hn::Set(d, k[i]), v, hn::Mul(decay, before));
     };
     int64_t i = 0;
     for (; i + 2 <= run.key_dim; i += 2, s += 2 * stride) {
-      step(i, s, even);
-      step(i + 1, s + stride, odd);
+      const auto before0 = hn::LoadU(d, s);
+      const auto before1 = hn::LoadU(d, s + stride);
+      const auto after0 = advance(i, before0);
+      const auto after1 = advance(i + 1, before1);
+      hn::StoreU(after0, d, s);
+      hn::StoreU(after1, d, s + stride);
+      even = hn::MulAdd(hn::Set(d, q[i]), kBonus ? before0 : after0, even);
+      odd = hn::MulAdd(hn::Set(d, q[i + 1]), kBonus ? before1 : after1, odd);
     }
-    if (i < run.key_dim) step(i, s, even);
+    if (i < run.key_dim) {
+      const auto before = hn::LoadU(d, s);
+      const auto after = advance(i, before);
+      hn::StoreU(after, d, s);
+      even = hn::MulAdd(hn::Set(d, q[i]), kBonus ? before : after, even);
+    }
     hn::StoreU(hn::Add(even, odd), d, run.o + t * run.o_stride + column);
   }
 }

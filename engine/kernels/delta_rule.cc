@@ -52,19 +52,26 @@ HWY_INLINE void ScanColumns(D d, const DeltaRun& run, int64_t column) {
     if (!kPerChannel && decays.values != nullptr) shared_decay = hn::Set(d, *w);
     auto even = hn::Zero(d);
     auto odd = hn::Zero(d);
-    const auto step = [&](int64_t i, float* row, auto& sum) HWY_ATTR {
+    const auto advance = [&](int64_t i, const float* row) HWY_ATTR {
       const auto decay = kPerChannel ? hn::Set(d, w[i]) : shared_decay;
-      auto after = hn::MulAdd(hn::Set(d, k[i]), v, hn::Mul(decay, hn::LoadU(d, row)));
-      if constexpr (kOwnB) after = hn::MulAdd(hn::Set(d, b[i]), u, after);
-      hn::StoreU(after, d, row);
-      sum = hn::MulAdd(hn::Set(d, q[i]), after, sum);
+      const auto after = hn::MulAdd(hn::Set(d, k[i]), v, hn::Mul(decay, hn::LoadU(d, row)));
+      if constexpr (!kOwnB) return after;
+      return hn::MulAdd(hn::Set(d, b[i]), u, after);
     };
     int64_t i = 0;
     for (; i + 2 <= run.key_dim; i += 2, s += 2 * stride) {
-      step(i, s, even);
-      step(i + 1, s + stride, odd);
+      const auto after0 = advance(i, s);
+      const auto after1 = advance(i + 1, s + stride);
+      hn::StoreU(after0, d, s);
+      hn::StoreU(after1, d, s + stride);
+      even = hn::MulAdd(hn::Set(d, q[i]), after0, even);
+      odd = hn::MulAdd(hn::Set(d, q[i + 1]), after1, odd);
     }
-    if (i < run.key_dim) step(i, s, even);
+    if (i < run.key_dim) {
+      const auto after = advance(i, s);
+      hn::StoreU(after, d, s);
+      even = hn::MulAdd(hn::Set(d, q[i]), after, even);
+    }
     hn::StoreU(hn::Add(even, odd), d, run.o + t * run.o_stride + column);
   }
 }
