@@ -13,6 +13,11 @@ namespace {
 constexpr Architecture kArchitectures[] = {
     {"linear_attn", PlanLinearAttention},
     {"transformer", PlanTransformer},
+    {"rwkv", PlanRwkv4},  // As transformers calls it.
+    {"rwkv4", PlanRwkv4},
+    {"rwkv5", PlanRwkv5},
+    {"rwkv6", PlanRwkv6},
+    {"rwkv7", PlanRwkv7},
 };
 
 }  // namespace

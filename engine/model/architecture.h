@@ -31,6 +31,7 @@ struct SublayerPlan {
 
 struct BlockPlan {
   std::vector<SublayerPlan> sublayers;
+  float scale = 1;  // What the residual stream is multiplied with after them.
 };
 
 // How a model of one architecture is put together and where its tensors are. Refers to the config

@@ -57,9 +57,10 @@ std::span<const float> Model::Forward(std::span<const SequenceStep> steps, Form 
     layers.embedding_norm->Apply(activations.x, rows, activations.x);
   }
   for (const Layers::Block& block : layers.blocks) {
-    for (const Layers::Sublayer& sublayer : block) {
+    for (const Layers::Sublayer& sublayer : block.sublayers) {
       layers.Apply(sublayer, steps, workspace, activations, form);
     }
+    if (block.scale != 1) Scale(block.scale, activations.x, rows * hidden);
     layers.Record(activations.x, rows, workspace);
   }
   if (workspace.hidden_states != nullptr) {

@@ -28,7 +28,10 @@ struct Model::Layers {
     int64_t state_offset = 0;     // In floats, from SequenceState::fixed.
     std::optional<size_t> cache;  // In SequenceState::caches, for a mixer that grows.
   };
-  using Block = std::vector<Sublayer>;
+  struct Block {
+    std::vector<Sublayer> sublayers;
+    float scale = 1;  // Of the residual stream after them.
+  };
 
   // Of one forward pass: [rows, hidden] each.
   struct Activations {

@@ -44,6 +44,17 @@ std::string Fill(std::string_view pattern, const std::string& number) {
   return name;
 }
 
+// The part that `row` says of a stack whose parts, as they are stored, are `width` numbers wide.
+AlignedBuffer<float> Part(const AlignedBuffer<float>& stack, const StoredName& row, int64_t size,
+                          int64_t width) {
+  AlignedBuffer<float> part(size);
+  const int64_t run = row.along_last ? width : size;
+  for (int64_t i = 0; i < size / run; ++i) {
+    std::copy_n(stack.data() + (i * row.rows + row.row) * run, run, part.data() + i * run);
+  }
+  return part;
+}
+
 int64_t Size(std::span<const int64_t> shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
@@ -62,8 +73,12 @@ LayoutWeights::LayoutWeights(WeightSource& stored, std::span<const StoredName> n
 LayoutWeights::Found LayoutWeights::Find(std::string_view name) const {
   const Pattern pattern = MakePattern(name);
   for (const std::string_view candidate : {std::string_view(pattern.text), name}) {
-    const auto it = rows_.find(candidate);
-    if (it != rows_.end()) return {it->second, Fill(it->second->stored, pattern.number)};
+    const auto [begin, end] = rows_.equal_range(candidate);
+    for (auto it = begin; it != end; ++it) {
+      std::string stored = Fill(it->second->stored, pattern.number);
+      // The last one is to blame when there is none.
+      if (std::next(it) == end || stored_.Has(stored)) return {it->second, std::move(stored)};
+    }
   }
   return {nullptr, std::string(name)};
 }
@@ -79,12 +94,11 @@ absl::StatusOr<AlignedBuffer<float>> LayoutWeights::Read(std::string_view name,
   FERMATA_ASSIGN_OR_RETURN(
       AlignedBuffer<float> values,
       as_is ? stored_.Read(stored, shape) : stored_.ReadReshaped(stored, row->rows * size));
+  const bool transposed_part = row->how == StoredName::How::kTransposed;
   if (row->rows > 1) {
-    AlignedBuffer<float> part(size);
-    std::copy_n(values.data() + row->row * size, size, part.data());
-    values = std::move(part);
+    values = Part(values, *row, size, transposed_part ? shape.front() : shape.back());
   }
-  if (row->how == StoredName::How::kTransposed) {
+  if (transposed_part) {
     AlignedBuffer<float> transposed(size);
     Transpose(values.data(), shape[0], shape[1], shape[0], transposed.data(), shape[1]);
     values = std::move(transposed);

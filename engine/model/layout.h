@@ -1,7 +1,11 @@
 #ifndef FERMATA_ENGINE_MODEL_LAYOUT_H_
 #define FERMATA_ENGINE_MODEL_LAYOUT_H_
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <span>
 #include <string>
@@ -17,7 +21,8 @@ namespace fermata {
 // Architectures and mixers know each tensor by one name and shape, the canonical ones. A layout is a
 // way in which some author stores the same tensors, and is nothing but a table.
 
-// One row: where a canonical tensor is found. '*' stands for the number of a block in both names.
+// One row: where a canonical tensor is found. '*' stands for the number of a block in both names. Of
+// several rows for one canonical name the first counts whose tensor is stored.
 struct StoredName {
   enum class How {
     kAsIs,        // In the canonical shape.
@@ -28,9 +33,11 @@ struct StoredName {
   std::string_view canonical;
   std::string_view stored;
   How how = How::kAsIs;
-  // When the stored tensor is a stack of `rows` equal parts along its first axis: which one this is.
+  // When the stored tensor is a stack of `rows` equal parts along its first axis, or its last: which
+  // one this is.
   int64_t row = 0;
   int64_t rows = 1;
+  bool along_last = false;
   // What makes the canonical number of a stored one, where they differ.
   float (*value)(float) = nullptr;
 };
@@ -58,6 +65,15 @@ const Layout* FindLayout(const Checkpoint& checkpoint, const ConfigReader* confi
 // Whether `name` is one that `pattern` stands for.
 bool FitsPattern(std::string_view name, std::string_view pattern);
 
+// Tables one after another.
+template <size_t... kSizes>
+constexpr auto JoinNames(const StoredName (&... tables)[kSizes]) {
+  std::array<StoredName, (kSizes + ...)> joined{};
+  auto* end = joined.data();
+  ((end = std::copy(std::begin(tables), std::end(tables), end)), ...);
+  return joined;
+}
+
 // The tensors of `stored` under their canonical names. Errors speak of the stored ones.
 class LayoutWeights : public WeightSource {
  public:
@@ -75,7 +91,7 @@ class LayoutWeights : public WeightSource {
   Found Find(std::string_view name) const;
 
   WeightSource& stored_;
-  std::map<std::string_view, const StoredName*> rows_;  // By canonical pattern.
+  std::multimap<std::string_view, const StoredName*> rows_;  // By canonical pattern.
 };
 
 }  // namespace fermata

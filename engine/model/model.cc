@@ -177,8 +177,9 @@ absl::Status Model::Build(ConfigReader& config, WeightSource& source) {
     const int64_t layer = static_cast<int64_t>(layers_->blocks.size());
     const WeightScope scope(counted, absl::StrCat(plan.layers, layer, "."));
     Layers::Block& block = layers_->blocks.emplace_back();
+    block.scale = block_plan.scale;
     for (const SublayerPlan& step : block_plan.sublayers) {
-      Layers::Sublayer& sublayer = block.emplace_back();
+      Layers::Sublayer& sublayer = block.sublayers.emplace_back();
       sublayer.name = absl::StrCat("layers.", layer, ".", step.name);
       FERMATA_ASSIGN_OR_RETURN(sublayer.norm, Norm::Read(scope, step.norm.name, step.norm.options));
       FERMATA_ASSIGN_OR_RETURN(sublayer.mixer,
@@ -220,7 +221,7 @@ absl::Status Model::ReadTiedHead(WeightSource& weights) {
 absl::Status Model::AddState() {
   int64_t floats = 0;
   for (Layers::Block& block : layers_->blocks) {
-    for (Layers::Sublayer& sublayer : block) {
+    for (Layers::Sublayer& sublayer : block.sublayers) {
       const Mixer& mixer = *sublayer.mixer;
       sublayer.state_offset = floats;
       for (const StateBlock& state : mixer.state_blocks()) {

@@ -27,6 +27,12 @@ absl::Status PlanHybridLayers(ConfigReader& config, ModelPlan& plan);
 absl::StatusOr<ModelPlan> PlanLinearAttention(ConfigReader& config);
 absl::StatusOr<ModelPlan> PlanTransformer(ConfigReader& config);
 
+// rwkv.cc.
+absl::StatusOr<ModelPlan> PlanRwkv4(ConfigReader& config);
+absl::StatusOr<ModelPlan> PlanRwkv5(ConfigReader& config);
+absl::StatusOr<ModelPlan> PlanRwkv6(ConfigReader& config);
+absl::StatusOr<ModelPlan> PlanRwkv7(ConfigReader& config);
+
 }  // namespace fermata
 
 #endif  // FERMATA_ENGINE_MODEL_ARCHITECTURES_PLANS_H_
