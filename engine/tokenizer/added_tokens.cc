@@ -82,9 +82,9 @@ size_t TrailingCharacter(std::string_view text, bool (*property)(char32_t)) {
 
 }  // namespace
 
-absl::StatusOr<AddedTokens> AddedTokens::Parse(const JsonNode& node, const Normalizer& normalizer) {
-  AddedTokens added;
-  if (node.IsNull()) return added;
+absl::StatusOr<std::vector<AddedToken>> AddedTokens::Parse(const JsonNode& node) {
+  std::vector<AddedToken> tokens;
+  if (node.IsNull()) return tokens;
   FERMATA_ASSIGN_OR_RETURN(const auto elements, node.Elements());
   absl::flat_hash_set<int32_t> ids;
   absl::flat_hash_set<std::string> contents;
@@ -94,45 +94,39 @@ absl::StatusOr<AddedTokens> AddedTokens::Parse(const JsonNode& node, const Norma
     if (!contents.insert(token.content).second) {
       return element.Field("content").Error("stands twice");
     }
-    const auto index = static_cast<int32_t>(added.tokens_.size());
-    if (token.normalized) {
-      added.normalized_.Add(normalizer.Normalize(token.content), index);
+    tokens.push_back(std::move(token));
+  }
+  return tokens;
+}
+
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer& normalizer)
+    : tokens_(std::move(tokens)) {
+  std::vector<ByteTrie::Entry> raw;
+  std::vector<ByteTrie::Entry> normalized;
+  for (size_t i = 0; i < tokens_.size(); ++i) {
+    const auto index = static_cast<int32_t>(i);
+    const AddedToken& token = tokens_[i];
+    if (token.normalized && !token.sought.empty()) {
+      normalized.emplace_back(token.sought, index);
+    } else if (token.normalized) {
+      normalized.emplace_back(normalizer.Normalize(token.content, TextPlace::kStart), index);
     } else {
-      added.raw_.Add(token.content, index);
+      raw.emplace_back(token.content, index);
     }
-    added.tokens_.push_back(std::move(token));
   }
-  return added;
+  raw_ = ByteTrie(std::move(raw));
+  normalized_ = ByteTrie(std::move(normalized));
 }
 
-void AddedTokens::Trie::Add(std::string_view content, int32_t token) {
-  int32_t node = 0;
-  starts[static_cast<uint8_t>(content[0])] = true;
-  for (const char c : content) {
-    const uint64_t key = static_cast<uint64_t>(node) << 8 | static_cast<uint8_t>(c);
-    const auto [child, added] = children.emplace(key, static_cast<int32_t>(token_at.size()));
-    node = child->second;
-    if (added) token_at.push_back(-1);
-  }
-  if (token_at[node] < 0) token_at[node] = token;
-}
-
-AddedTokens::Match AddedTokens::Find(const Trie& trie, std::string_view text, size_t from,
+AddedTokens::Match AddedTokens::Find(const ByteTrie& trie, std::string_view text, size_t from,
                                      bool parse_special) const {
   for (size_t begin = from; begin < text.size(); ++begin) {
-    if (!trie.starts[static_cast<uint8_t>(text[begin])]) continue;
     Match longest;
-    int32_t node = 0;
-    for (size_t end = begin; end < text.size(); ++end) {
-      const auto child =
-          trie.children.find(static_cast<uint64_t>(node) << 8 | static_cast<uint8_t>(text[end]));
-      if (child == trie.children.end()) break;
-      node = child->second;
-      if (trie.token_at[node] < 0) continue;
-      const AddedToken& token = tokens_[trie.token_at[node]];
-      if (token.special && !parse_special) continue;
-      longest = {.begin = begin, .end = end + 1, .token = &token};
-    }
+    trie.ForEachPrefix(text.substr(begin), [&](size_t length, int32_t index) {
+      const AddedToken& token = tokens_[index];
+      if (token.special && !parse_special) return;
+      longest = {.begin = begin, .end = begin + length, .token = &token};
+    });
     if (longest.token != nullptr) return longest;
   }
   return {};
@@ -140,7 +134,7 @@ AddedTokens::Match AddedTokens::Find(const Trie& trie, std::string_view text, si
 
 void AddedTokens::Split(std::string_view text, bool normalized, bool parse_special,
                         Piece piece) const {
-  const Trie& trie = normalized ? normalized_ : raw_;
+  const ByteTrie& trie = normalized ? normalized_ : raw_;
   size_t done = 0;
   Match match = Find(trie, text, 0, parse_special);
   for (; match.token != nullptr; match = Find(trie, text, match.end, parse_special)) {

@@ -1,130 +1,57 @@
 #include "engine/tokenizer/bpe_tokenizer.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
-#include "engine/base/json.h"
-#include "engine/base/status.h"
 #include "engine/base/utf8.h"
-#include "engine/tokenizer/byte_level.h"
-#include "engine/tokenizer/json_node.h"
 
 namespace fermata {
-namespace {
 
-// Checks a part of which only the kind matters here: one of `kinds`, or a Sequence of them in
-// `list`.
-absl::Status CheckKind(const JsonNode& node, std::string_view list,
-                       std::initializer_list<std::string_view> kinds) {
-  FERMATA_ASSIGN_OR_RETURN(const std::string type, node.Type());
-  if (type != "Sequence") {
-    if (std::find(kinds.begin(), kinds.end(), type) != kinds.end()) return absl::OkStatus();
-    return node.Error(Quoted(type) + " is not supported");
+BpeTokenizer::BpeTokenizer(Parts parts)
+    : kind_(std::move(parts.kind)),
+      normalizer_(std::move(parts.normalizer)),
+      pre_tokenizer_(std::move(parts.pre_tokenizer)),
+      model_(std::move(parts.model)),
+      strips_space_at_start_(parts.strips_space_at_start) {
+  size_t size = parts.tokens.size();
+  for (const AddedToken& token : parts.added) {
+    size = std::max(size, static_cast<size_t>(token.id) + 1);
   }
-  FERMATA_ASSIGN_OR_RETURN(const auto elements, node.Field(list).Elements());
-  if (elements.empty()) return node.Field(list).Error("is empty");
-  for (const JsonNode& element : elements) {
-    FERMATA_RETURN_IF_ERROR(CheckKind(element, list, kinds));
+  token_bytes_.resize(size);
+  special_.resize(size);
+  for (size_t id = 0; id < parts.tokens.size(); ++id) {
+    if (!parts.tokens[id].empty()) token_bytes_[id] = model_->BytesOf(parts.tokens[id]);
   }
-  return absl::OkStatus();
-}
-
-absl::Status CheckFile(const JsonNode& file) {
-  FERMATA_RETURN_IF_ERROR(
-      file.OnlyFields({"version", "truncation", "padding", "added_tokens", "normalizer",
-                       "pre_tokenizer", "post_processor", "decoder", "model"}));
-  for (const char* name : {"truncation", "padding"}) {
-    if (!file.Field(name).IsNull()) return file.Field(name).Error("must be null");
-  }
-  const JsonNode post_processor = file.Field("post_processor");
-  if (!post_processor.IsNull()) {
-    FERMATA_RETURN_IF_ERROR(
-        CheckKind(post_processor, "processors", {"ByteLevel", "TemplateProcessing"}));
-  }
-  return CheckKind(file.Field("decoder"), "decoders", {"ByteLevel"});
-}
-
-// An added token may stand in the vocabulary too, but then under the same id.
-absl::Status CheckIds(const JsonNode& node, const AddedTokens& added, const Bpe& bpe) {
-  absl::flat_hash_map<int32_t, const AddedToken*> by_id;
-  for (const AddedToken& token : added.tokens()) {
-    by_id.emplace(token.id, &token);
-    const auto found = bpe.vocab().find(token.content);
-    if (found != bpe.vocab().end() && found->second != token.id) {
-      return node.Error(Quoted(token.content) + " has another id in model.vocab");
-    }
-  }
-  for (const auto& [token, id] : bpe.vocab()) {
-    const auto found = by_id.find(id);
-    if (found != by_id.end() && found->second->content != token) {
-      return node.Error("the id " + std::to_string(id) + " is another token's in model.vocab");
-    }
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<Tokenizer>> BpeTokenizer::Parse(std::string_view json,
-                                                               std::string source) {
-  FERMATA_ASSIGN_OR_RETURN(const nlohmann::json value, ParseJson(json, source));
-  const JsonNode file(value, std::move(source));
-  FERMATA_RETURN_IF_ERROR(CheckFile(file));
-  FERMATA_ASSIGN_OR_RETURN(Normalizer normalizer, Normalizer::Parse(file.Field("normalizer")));
-  const JsonNode added_tokens = file.Field("added_tokens");
-  FERMATA_ASSIGN_OR_RETURN(AddedTokens added, AddedTokens::Parse(added_tokens, normalizer));
-  FERMATA_ASSIGN_OR_RETURN(PreTokenizer pre_tokenizer,
-                           PreTokenizer::Parse(file.Field("pre_tokenizer")));
-  absl::flat_hash_map<std::string, int32_t> special;
-  for (const AddedToken& token : added.tokens()) {
-    if (token.special) special.emplace(token.content, token.id);
-  }
-  FERMATA_ASSIGN_OR_RETURN(Bpe bpe, Bpe::Parse(file.Field("model"), special));
-  FERMATA_RETURN_IF_ERROR(CheckIds(added_tokens, added, bpe));
-  return std::unique_ptr<Tokenizer>(new BpeTokenizer(std::move(normalizer), std::move(added),
-                                                     std::move(pre_tokenizer), std::move(bpe)));
-}
-
-BpeTokenizer::BpeTokenizer(Normalizer normalizer, AddedTokens added, PreTokenizer pre_tokenizer,
-                           Bpe bpe)
-    : normalizer_(std::move(normalizer)),
-      added_(std::move(added)),
-      pre_tokenizer_(std::move(pre_tokenizer)),
-      bpe_(std::move(bpe)) {
-  int32_t last = 255;
-  for (const auto& [token, id] : bpe_.vocab()) last = std::max(last, id);
-  for (const AddedToken& token : added_.tokens()) last = std::max(last, token.id);
-  token_bytes_.resize(static_cast<size_t>(last) + 1);
-  special_.resize(token_bytes_.size());
-  for (const auto& [token, id] : bpe_.vocab())
-    token_bytes_[id] = BytesOfToken(token).value_or(token);
-  for (const AddedToken& token : added_.tokens()) {
+  for (const AddedToken& token : parts.added) {
     token_bytes_[token.id] = token.content;
     special_[token.id] = token.special;
   }
+  added_ = AddedTokens(std::move(parts.added), normalizer_);
+  set_start_ids(std::move(parts.start_ids));
 }
 
-std::vector<int32_t> BpeTokenizer::Encode(std::string_view text, bool parse_special) const {
+std::vector<int32_t> BpeTokenizer::DoEncode(std::string_view text, bool parse_special,
+                                            TextPlace place) const {
   std::vector<int32_t> ids;
   ids.reserve(text.size() / 3);
+  StretchPlace stretch{.text = place, .first = true};
   added_.Split(text, /*normalized=*/false, parse_special,
                [&](std::string_view piece, const AddedToken* token) {
                  if (token != nullptr) {
                    ids.push_back(token->id);
                  } else {
-                   EncodeBytes(piece, parse_special, ids);
+                   EncodeBytes(piece, stretch, parse_special, ids);
                  }
+                 stretch = {.text = TextPlace::kStart, .first = false};
                });
   return ids;
 }
 
-void BpeTokenizer::EncodeBytes(std::string_view text, bool parse_special,
+void BpeTokenizer::EncodeBytes(std::string_view text, StretchPlace place, bool parse_special,
                                std::vector<int32_t>& ids) const {
   while (!text.empty()) {
     const size_t valid = ValidUtf8Length(text);
-    EncodeUtf8(text.substr(0, valid), parse_special, ids);
+    EncodeUtf8(text.substr(0, valid), place, parse_special, ids);
     text.remove_prefix(valid);
     size_t invalid = 0;
     while (invalid < text.size()) {
@@ -132,26 +59,28 @@ void BpeTokenizer::EncodeBytes(std::string_view text, bool parse_special,
       if (unit.valid) break;
       invalid += unit.length;
     }
-    if (invalid > 0) bpe_.Encode(bpe_.Encodable(text.substr(0, invalid)), ids);
+    if (invalid > 0) model_->EncodeInvalid(text.substr(0, invalid), ids);
     text.remove_prefix(invalid);
+    place = {.text = TextPlace::kContinuation, .first = false};
   }
 }
 
-void BpeTokenizer::EncodeUtf8(std::string_view text, bool parse_special,
+void BpeTokenizer::EncodeUtf8(std::string_view text, StretchPlace place, bool parse_special,
                               std::vector<int32_t>& ids) const {
   std::string normalized;
   if (!normalizer_.empty()) {
-    normalized = normalizer_.Normalize(text);
+    normalized = normalizer_.Normalize(text, place.text);
     text = normalized;
   }
   added_.Split(text, /*normalized=*/true, parse_special,
                [&](std::string_view piece, const AddedToken* token) {
                  if (token != nullptr) {
                    ids.push_back(token->id);
-                   return;
+                 } else {
+                   pre_tokenizer_.Split(piece, place,
+                                        [&](std::string_view word) { model_->Encode(word, ids); });
                  }
-                 pre_tokenizer_.Split(piece,
-                                      [&](std::string_view word) { bpe_.Encode(word, ids); });
+                 place = {.text = TextPlace::kStart, .first = false};
                });
 }
 

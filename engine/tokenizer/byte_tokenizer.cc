@@ -13,7 +13,7 @@ constexpr std::array<char, 256> kBytes = [] {
 
 }  // namespace
 
-std::vector<int32_t> ByteTokenizer::Encode(std::string_view text, bool) const {
+std::vector<int32_t> ByteTokenizer::DoEncode(std::string_view text, bool, TextPlace) const {
   std::vector<int32_t> ids;
   ids.reserve(text.size());
   for (const char c : text) ids.push_back(static_cast<uint8_t>(c));

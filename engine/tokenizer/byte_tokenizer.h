@@ -14,9 +14,12 @@ class ByteTokenizer : public Tokenizer {
  public:
   std::string_view kind() const override { return "byte"; }
   int64_t vocab_size() const override { return 256; }
-  std::vector<int32_t> Encode(std::string_view text, bool parse_special) const override;
   std::string_view TokenBytes(int32_t id) const override;
   bool IsSpecial(int32_t) const override { return false; }
+
+ private:
+  std::vector<int32_t> DoEncode(std::string_view text, bool parse_special,
+                                TextPlace place) const override;
 };
 
 }  // namespace fermata

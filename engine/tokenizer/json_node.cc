@@ -76,9 +76,10 @@ bool JsonNode::TypeIs(std::string_view type) const {
   return field.IsString() && field.value_->get_ref<const std::string&>() == type;
 }
 
+std::string JsonNode::Where() const { return path_.empty() ? source_ : source_ + ": " + path_; }
+
 absl::Status JsonNode::Error(std::string_view why) const {
-  const std::string where = path_.empty() ? source_ : source_ + ": " + path_;
-  return absl::InvalidArgumentError(where + ": " + std::string(why));
+  return absl::InvalidArgumentError(Where() + ": " + std::string(why));
 }
 
 }  // namespace fermata

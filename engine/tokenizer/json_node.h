@@ -44,6 +44,8 @@ class JsonNode {
 
   // For large tables, which are walked without a node for each entry.
   const nlohmann::json& value() const { return *value_; }
+  // The file and the path, as errors begin.
+  std::string Where() const;
   absl::Status Error(std::string_view why) const;
 
  private:

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <utility>
 
 #include "engine/base/json.h"
 #include "engine/base/status.h"
 #include "engine/base/utf8.h"
+#include "engine/tokenizer/pieces.h"
 #include "utf8proc.h"
 
 namespace fermata {
@@ -67,35 +70,82 @@ bool IsAscii(std::string_view text) {
 absl::StatusOr<Normalizer> Normalizer::Parse(const JsonNode& node) {
   Normalizer normalizer;
   if (node.IsNull()) return normalizer;
-  FERMATA_ASSIGN_OR_RETURN(const std::string type, node.Type());
-  if (type == "Sequence") {
-    FERMATA_RETURN_IF_ERROR(node.OnlyFields({"type", "normalizers"}));
-    FERMATA_ASSIGN_OR_RETURN(const auto elements, node.Field("normalizers").Elements());
-    for (const JsonNode& element : elements) {
-      FERMATA_ASSIGN_OR_RETURN(const Normalizer part, Parse(element));
-      normalizer.forms_.insert(normalizer.forms_.end(), part.forms_.begin(), part.forms_.end());
-    }
+  if (!node.TypeIs("Sequence")) {
+    FERMATA_ASSIGN_OR_RETURN(Step step, ParseStep(node));
+    normalizer.steps_.push_back(std::move(step));
     return normalizer;
   }
-  FERMATA_RETURN_IF_ERROR(node.OnlyFields({"type"}));
-  if (type == "NFC") {
-    normalizer.forms_ = {kCanonical | UTF8PROC_COMPOSE};
-  } else if (type == "NFD") {
-    normalizer.forms_ = {kCanonical};
-  } else if (type == "NFKC") {
-    normalizer.forms_ = {kCompatible | UTF8PROC_COMPOSE};
-  } else if (type == "NFKD") {
-    normalizer.forms_ = {kCompatible};
-  } else {
-    return node.Error("the normalizer " + Quoted(type) + " is not supported");
+  FERMATA_RETURN_IF_ERROR(node.OnlyFields({"type", "normalizers"}));
+  FERMATA_ASSIGN_OR_RETURN(const auto elements, node.Field("normalizers").Elements());
+  for (const JsonNode& element : elements) {
+    FERMATA_ASSIGN_OR_RETURN(Normalizer part, Parse(element));
+    std::move(part.steps_.begin(), part.steps_.end(), std::back_inserter(normalizer.steps_));
   }
   return normalizer;
 }
 
-std::string Normalizer::Normalize(std::string_view text) const {
+absl::StatusOr<Normalizer::Step> Normalizer::ParseStep(const JsonNode& node) {
+  FERMATA_ASSIGN_OR_RETURN(const std::string type, node.Type());
+  Step step;
+  if (type == "Replace") {
+    FERMATA_RETURN_IF_ERROR(node.OnlyFields({"type", "pattern", "content"}));
+    FERMATA_RETURN_IF_ERROR(node.Field("pattern").OnlyFields({"String"}));
+    step.kind = Kind::kReplace;
+    FERMATA_ASSIGN_OR_RETURN(step.pattern, node.Field("pattern").Field("String").String());
+    FERMATA_ASSIGN_OR_RETURN(step.content, node.Field("content").String());
+    if (step.pattern.empty()) return node.Field("pattern").Field("String").Error("is empty");
+    return step;
+  }
+  if (type == "Prepend") {
+    FERMATA_RETURN_IF_ERROR(node.OnlyFields({"type", "prepend"}));
+    step.kind = Kind::kPrepend;
+    FERMATA_ASSIGN_OR_RETURN(step.content, node.Field("prepend").String());
+    return step;
+  }
+  FERMATA_RETURN_IF_ERROR(node.OnlyFields({"type"}));
+  if (type == "NFC") {
+    step.form = kCanonical | UTF8PROC_COMPOSE;
+  } else if (type == "NFD") {
+    step.form = kCanonical;
+  } else if (type == "NFKC") {
+    step.form = kCompatible | UTF8PROC_COMPOSE;
+  } else if (type == "NFKD") {
+    step.form = kCompatible;
+  } else {
+    return node.Error("the normalizer " + Quoted(type) + " is not supported");
+  }
+  return step;
+}
+
+Normalizer Normalizer::SentencePiece(bool prefix) {
+  Normalizer normalizer;
+  if (prefix) normalizer.steps_.push_back({.kind = Kind::kPrepend, .content = " "});
+  normalizer.steps_.push_back(
+      {.kind = Kind::kReplace, .pattern = " ", .content = std::string(kSpacePiece)});
+  return normalizer;
+}
+
+bool Normalizer::prepends() const {
+  return std::any_of(steps_.begin(), steps_.end(),
+                     [](const Step& step) { return step.kind == Kind::kPrepend; });
+}
+
+std::string Normalizer::Normalize(std::string_view text, TextPlace place) const {
   std::string result(text);
-  if (IsAscii(text)) return result;  // In all four forms already.
-  for (const int form : forms_) result = ApplyForm(result, form);
+  for (const Step& step : steps_) {
+    switch (step.kind) {
+      case Kind::kForm:
+        // ASCII is in all four forms already.
+        if (!IsAscii(result)) result = ApplyForm(result, step.form);
+        break;
+      case Kind::kReplace:
+        result = ReplaceAll(result, step.pattern, step.content);
+        break;
+      case Kind::kPrepend:
+        if (place == TextPlace::kStart && !result.empty()) result.insert(0, step.content);
+        break;
+    }
+  }
   return result;
 }
 

@@ -6,6 +6,7 @@
 
 #include "engine/base/json.h"
 #include "engine/base/status.h"
+#include "engine/tokenizer/pieces.h"
 
 namespace fermata {
 namespace {
@@ -18,31 +19,46 @@ constexpr std::string_view kGpt2Pattern =
 
 absl::StatusOr<PreTokenizer> PreTokenizer::Parse(const JsonNode& node) {
   PreTokenizer result;
-  if (node.IsNull()) return node.Error("must be ByteLevel or a Sequence that ends in ByteLevel");
+  if (node.IsNull()) return result;
   std::vector<JsonNode> parts = {node};
   if (node.TypeIs("Sequence")) {
     FERMATA_RETURN_IF_ERROR(node.OnlyFields({"type", "pretokenizers"}));
     FERMATA_ASSIGN_OR_RETURN(parts, node.Field("pretokenizers").Elements());
   }
+  if (parts.empty()) return node.Error("is empty");
+  result.byte_level_ = parts.back().TypeIs("ByteLevel");
   for (size_t i = 0; i < parts.size(); ++i) {
-    if (parts[i].TypeIs("ByteLevel") != (i + 1 == parts.size())) {
-      return parts[i].Error("ByteLevel must be the last, and the last must be ByteLevel");
+    if (parts[i].TypeIs("ByteLevel") && i + 1 < parts.size()) {
+      return parts[i].Error("ByteLevel must be the last");
+    }
+    if (parts[i].TypeIs("Metaspace") && (i > 0 || result.byte_level_)) {
+      return parts[i].Error("Metaspace must be the first, and stand without ByteLevel");
     }
     FERMATA_ASSIGN_OR_RETURN(Step step, ParseStep(parts[i]));
     result.steps_.push_back(std::move(step));
   }
-  if (parts.empty()) return node.Error("is empty");
+  return result;
+}
+
+absl::StatusOr<PreTokenizer> PreTokenizer::ByteLevel(std::string_view pattern) {
+  PreTokenizer result;
+  result.byte_level_ = true;
+  result.steps_.emplace_back();
+  FERMATA_ASSIGN_OR_RETURN(result.steps_[0].regex,
+                           Regex::Compile(pattern.empty() ? kGpt2Pattern : pattern));
   return result;
 }
 
 absl::StatusOr<PreTokenizer::Step> PreTokenizer::ParseStep(const JsonNode& node) {
   if (node.TypeIs("Split")) return ParseSplit(node);
+  if (node.TypeIs("Metaspace")) return ParseMetaspace(node);
   Step step;
   if (node.TypeIs("ByteLevel")) {
     // trim_offsets concerns offsets, which there are none of here.
     FERMATA_RETURN_IF_ERROR(
         node.OnlyFields({"type", "add_prefix_space", "trim_offsets", "use_regex"}));
-    FERMATA_ASSIGN_OR_RETURN(step.add_prefix_space, node.Field("add_prefix_space").Bool());
+    FERMATA_ASSIGN_OR_RETURN(const bool prefix, node.Field("add_prefix_space").Bool());
+    if (prefix) step.prefix = Prefix::kAlways;
     FERMATA_ASSIGN_OR_RETURN(const bool use_regex, node.Field("use_regex").Bool(true));
     if (use_regex) {
       FERMATA_ASSIGN_OR_RETURN(step.regex, Regex::Compile(kGpt2Pattern));
@@ -75,6 +91,36 @@ absl::StatusOr<PreTokenizer::Step> PreTokenizer::ParseSplit(const JsonNode& node
   if (!regex.ok()) return field.Error(std::string(regex.status().message()));
   step.regex = *std::move(regex);
   return step;
+}
+
+absl::StatusOr<PreTokenizer::Step> PreTokenizer::ParseMetaspace(const JsonNode& node) {
+  // str_rep is what older files call the replacement besides.
+  FERMATA_RETURN_IF_ERROR(node.OnlyFields(
+      {"type", "replacement", "str_rep", "prepend_scheme", "add_prefix_space", "split"}));
+  FERMATA_ASSIGN_OR_RETURN(const std::string replacement, node.Field("replacement").String());
+  if (replacement != kSpacePiece) return node.Field("replacement").Error("must be U+2581");
+  Step step;
+  step.metaspace = true;
+  FERMATA_ASSIGN_OR_RETURN(step.prefix, ParsePrefix(node));
+  FERMATA_ASSIGN_OR_RETURN(const bool split, node.Field("split").Bool(true));
+  if (split) {
+    FERMATA_ASSIGN_OR_RETURN(step.regex, Regex::Literal(kSpacePiece));
+    step.behavior = Behavior::kMergedWithNext;
+  }
+  return step;
+}
+
+absl::StatusOr<PreTokenizer::Prefix> PreTokenizer::ParsePrefix(const JsonNode& node) {
+  const JsonNode scheme = node.Field("prepend_scheme");
+  if (scheme.IsNull()) {
+    FERMATA_ASSIGN_OR_RETURN(const bool prefix, node.Field("add_prefix_space").Bool(true));
+    return prefix ? Prefix::kAlways : Prefix::kNever;
+  }
+  FERMATA_ASSIGN_OR_RETURN(const std::string name, scheme.String());
+  if (name == "never") return Prefix::kNever;
+  if (name == "first") return Prefix::kFirst;
+  if (name == "always") return Prefix::kAlways;
+  return scheme.Error("must be always, first or never");
 }
 
 absl::StatusOr<PreTokenizer::Behavior> PreTokenizer::ParseBehavior(const JsonNode& node) {
@@ -137,28 +183,36 @@ void PreTokenizer::Cut(const Step& step, std::string_view text,
   close();
 }
 
-void PreTokenizer::Run(size_t step, std::string_view text,
+void PreTokenizer::Run(size_t at, std::string_view text, StretchPlace place,
                        absl::FunctionRef<void(std::string_view)> word) const {
-  if (step == steps_.size()) {
+  if (at == steps_.size()) {
     word(text);
     return;
   }
-  const auto next = [&](std::string_view piece) { Run(step + 1, piece, word); };
-  std::string prefixed;
-  if (steps_[step].add_prefix_space && !text.starts_with(' ')) {
-    prefixed = " " + std::string(text);
-    text = prefixed;
+  const Step& step = steps_[at];
+  std::string changed;
+  if (step.metaspace) {
+    changed = SpacesToPieces(text);
+    text = changed;
   }
-  if (!steps_[step].regex.has_value()) {
+  const std::string_view space = step.metaspace ? kSpacePiece : " ";
+  const bool prefix =
+      step.prefix == Prefix::kAlways || (step.prefix == Prefix::kFirst && place.first);
+  if (prefix && place.text == TextPlace::kStart && !text.starts_with(space)) {
+    changed = std::string(space) + std::string(text);
+    text = changed;
+  }
+  const auto next = [&](std::string_view piece) { Run(at + 1, piece, place, word); };
+  if (step.regex.has_value()) {
+    Cut(step, text, next);
+  } else {
     next(text);
-    return;
   }
-  Cut(steps_[step], text, next);
 }
 
-void PreTokenizer::Split(std::string_view text,
+void PreTokenizer::Split(std::string_view text, StretchPlace place,
                          absl::FunctionRef<void(std::string_view)> word) const {
-  if (!text.empty()) Run(0, text, word);
+  if (!text.empty()) Run(0, text, place, word);
 }
 
 }  // namespace fermata

@@ -15,12 +15,11 @@ using ::testing::ElementsAre;
 // The pieces of `text`, added tokens in brackets.
 std::vector<std::string> Pieces(const nlohmann::json& tokens, const std::string& text,
                                 bool parse_special = true, bool normalized = false) {
-  static const nlohmann::json kNull;
-  const Normalizer normalizer = Normalizer::Parse(JsonNode(kNull, "n")).value();
-  const auto added = AddedTokens::Parse(JsonNode(tokens, "t"), normalizer);
-  EXPECT_TRUE(added.ok()) << added.status();
+  const auto parsed = AddedTokens::Parse(JsonNode(tokens, "t"));
+  EXPECT_TRUE(parsed.ok()) << parsed.status();
+  const AddedTokens added(*parsed, Normalizer());
   std::vector<std::string> pieces;
-  added->Split(
+  added.Split(
       text, normalized, parse_special, [&](std::string_view piece, const AddedToken* token) {
         pieces.push_back(token == nullptr ? std::string(piece) : "[" + std::string(piece) + "]");
       });
@@ -89,13 +88,10 @@ TEST(AddedTokensTest, NormalizedOnesAreSoughtInTheNormalizedText) {
 }
 
 TEST(AddedTokensTest, WhatStandsTwiceIsRefused) {
-  static const nlohmann::json kNull;
-  const Normalizer normalizer = Normalizer::Parse(JsonNode(kNull, "n")).value();
   const nlohmann::json ids = {TestAddedToken(1, "a"), TestAddedToken(1, "b")};
-  EXPECT_EQ(AddedTokens::Parse(JsonNode(ids, "t"), normalizer).status().message(),
-            "t: [1].id: stands twice");
+  EXPECT_EQ(AddedTokens::Parse(JsonNode(ids, "t")).status().message(), "t: [1].id: stands twice");
   const nlohmann::json contents = {TestAddedToken(1, "a"), TestAddedToken(2, "a")};
-  EXPECT_EQ(AddedTokens::Parse(JsonNode(contents, "t"), normalizer).status().message(),
+  EXPECT_EQ(AddedTokens::Parse(JsonNode(contents, "t")).status().message(),
             "t: [1].content: stands twice");
 }
 

@@ -16,7 +16,7 @@ Normalizer Make(const nlohmann::json& json) {
 }
 
 std::string Apply(const std::string& form, const std::string& text) {
-  return Make({{"type", form}}).Normalize(text);
+  return Make({{"type", form}}).Normalize(text, TextPlace::kStart);
 }
 
 // Unicode annex 15, figures 3 to 6, and the composition of Hangul.
@@ -36,9 +36,9 @@ TEST(NormalizerTest, FormsAsTheStandardShows) {
 }
 
 TEST(NormalizerTest, NullAndSequence) {
-  EXPECT_EQ(Make(nullptr).Normalize("e\u0301"), "e\u0301");
+  EXPECT_EQ(Make(nullptr).Normalize("e\u0301", TextPlace::kStart), "e\u0301");
   EXPECT_EQ(Make({{"type", "Sequence"}, {"normalizers", {{{"type", "NFKC"}}, {{"type", "NFD"}}}}})
-                .Normalize("\uFB01\u00E9"),
+                .Normalize("\uFB01\u00E9", TextPlace::kStart),
             "fie\u0301");
 }
 

@@ -18,7 +18,8 @@ Words Split(const nlohmann::json& json, const std::string& text) {
   EXPECT_TRUE(pre_tokenizer.ok()) << pre_tokenizer.status();
   Words words;
   if (!pre_tokenizer.ok()) return words;
-  pre_tokenizer->Split(text, [&](std::string_view word) { words.emplace_back(word); });
+  pre_tokenizer->Split(text, StretchPlace(),
+                       [&](std::string_view word) { words.emplace_back(word); });
   return words;
 }
 
