@@ -9,6 +9,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/files.h"
+#include "tests/gguf_file.h"
+#include "tests/torch_file.h"
 
 namespace fermata {
 namespace {
@@ -65,6 +67,143 @@ TEST(CheckpointTest, ReadsShards) {
   ExpectHoldsBoth(dir);
 }
 
+// The same tensors in the other formats.
+std::string GgufOfBoth() {
+  return GgufBytes({.keys = {{"general.architecture", GgufString("rwkv7")}},
+                    .tensors = {{"a", 0, {3, 2}, A().bytes, {}}, {"b", 30, {4}, B().bytes, {}}}});
+}
+TorchTensor TorchA() {
+  return {.name = "a", .key = "0", .storage_size = 6, .shape = {2, 3}, .strides = {3, 1}};
+}
+TorchTensor TorchB() {
+  return {.name = "b",
+          .storage = "BFloat16Storage",
+          .key = "1",
+          .storage_size = 4,
+          .shape = {4},
+          .strides = {1}};
+}
+std::string TorchOfBoth() {
+  return TorchBytes(PickleBytes({TorchA(), TorchB()}), {{"0", A().bytes}, {"1", B().bytes}});
+}
+
+TEST(CheckpointTest, ReadsGguf) {
+  TempDir dir;
+  dir.Write("model-Q4_K_M.gguf", GgufOfBoth());
+  ExpectHoldsBoth(dir);
+  const auto checkpoint = Checkpoint::Open(dir.path());
+  ASSERT_NE((*checkpoint)->gguf(), nullptr);
+  EXPECT_EQ(*(*checkpoint)->gguf()->String("general.architecture"), "rwkv7");
+}
+
+TEST(CheckpointTest, ReadsTorchFiles) {
+  for (const char* name : {"pytorch_model.bin", "RWKV-x070.pth"}) {
+    TempDir dir;
+    dir.Write(name, TorchOfBoth());
+    ExpectHoldsBoth(dir);
+    EXPECT_EQ((*Checkpoint::Open(dir.path()))->gguf(), nullptr);
+  }
+}
+
+TEST(CheckpointTest, ReadsTorchShards) {
+  TempDir dir;
+  dir.Write("pytorch_model-1.bin", TorchBytes(PickleBytes({TorchA()}), {{"0", A().bytes}}));
+  dir.Write("pytorch_model-2.bin", TorchBytes(PickleBytes({TorchB()}), {{"1", B().bytes}}));
+  dir.Write("pytorch_model.bin.index.json",
+            R"({"weight_map": {"a": "pytorch_model-1.bin", "b": "pytorch_model-2.bin"}})");
+  ExpectHoldsBoth(dir);
+}
+
+TEST(CheckpointTest, OpensOneFileByItsPath) {
+  TempDir dir;
+  dir.Write("1.safetensors", FileBytes({A(), B()}));
+  dir.Write("2.safetensors", FileBytes({A(), B()}));
+  dir.Write("3.gguf", GgufOfBoth());
+  dir.Write("4.pth", TorchOfBoth());
+  dir.Write("5.pt", TorchOfBoth());
+  dir.Write("6.bin", TorchOfBoth());
+  for (const char* name : {"1.safetensors", "2.safetensors", "3.gguf", "4.pth", "5.pt", "6.bin"}) {
+    const auto checkpoint = Checkpoint::Open(dir.path() / name);
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+    EXPECT_EQ((*checkpoint)->directory(), dir.path());
+    EXPECT_THAT((*checkpoint)->names(), ElementsAre("a", "b"));
+    EXPECT_THAT(Values(**checkpoint, "b", k4), ElementsAre(0.5, -1, 2, 96));
+  }
+  dir.Write("7.onnx", "");
+  EXPECT_THAT(std::string(Checkpoint::Open(dir.path() / "7.onnx").status().message()),
+              HasSubstr("7.onnx: not a .safetensors, .gguf, .pth, .pt or .bin by its name"));
+}
+
+// Each one more that goes before what is there already.
+TEST(CheckpointTest, ADirectoryHasAnOrder) {
+  TempDir dir;
+  const auto holds = [&](const std::string& file, const std::string& name) {
+    const auto checkpoint = Checkpoint::Open(dir.path());
+    ASSERT_TRUE(checkpoint.ok()) << file << checkpoint.status();
+    EXPECT_THAT((*checkpoint)->names(), ElementsAre(name)) << file;
+  };
+  const auto torch = [](const std::string& name) {
+    TorchTensor tensor = TorchA();
+    tensor.name = name;
+    return TorchBytes(PickleBytes({tensor}), {{"0", A().bytes}});
+  };
+  const auto safetensors = [](const std::string& name) {
+    return FileBytes({F32Tensor(name, {1}, {1})});
+  };
+  dir.Write("x.pth", torch("x.pth"));
+  holds("x.pth", "x.pth");
+  dir.Write("shard.bin", torch("shard.bin"));
+  dir.Write("pytorch_model.bin.index.json", R"({"weight_map": {"shard.bin": "shard.bin"}})");
+  holds("an index of .bin", "shard.bin");
+  dir.Write("pytorch_model.bin", torch("one.bin"));
+  holds("pytorch_model.bin", "one.bin");
+  dir.Write("x.gguf", GgufBytes({.tensors = {{"gguf", 0, {6}, A().bytes, {}}}}));
+  holds("x.gguf", "gguf");
+  dir.Write("x.safetensors", safetensors("lone"));
+  holds("x.safetensors", "lone");
+  dir.Write(kIndex, R"({"weight_map": {"lone": "x.safetensors"}})");
+  holds("an index of .safetensors", "lone");
+  dir.Write("model.safetensors", safetensors("model"));
+  holds("model.safetensors", "model");
+}
+
+TEST(CheckpointTest, TensorsAreFoundAsTheyAreStored) {
+  TempDir dir;
+  const std::string blocks(2 * 34, '\0');
+  dir.Write("model.gguf", GgufBytes({.tensors = {{"q", 8, {32, 2}, blocks, {}},
+                                                 {"old", 6, {32}, std::string(22, '\0'), {}},
+                                                 {"f", 0, {6}, A().bytes, {}},
+                                                 {"g", 0, {6}, A().bytes, {}}}}));
+  const auto checkpoint = Checkpoint::Open(dir.path());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  const StoredTensor* q = (*checkpoint)->Find("q");
+  ASSERT_NE(q, nullptr);
+  EXPECT_EQ(q->dtype, "Q8_0");
+  EXPECT_THAT(q->shape, ElementsAre(2, 32));
+  EXPECT_EQ(q->data.size(), blocks.size());
+  EXPECT_EQ((*checkpoint)->Find("r"), nullptr);
+  EXPECT_THAT((*checkpoint)->dtypes(), ::testing::IsEmpty()) << "finding is not reading";
+
+  Values(**checkpoint, "q", std::array<int64_t, 2>{2, 32});
+  EXPECT_EQ((*checkpoint)->dtype(), "Q8_0");
+  Values(**checkpoint, "f", std::array<int64_t, 1>{6});
+  Values(**checkpoint, "g", std::array<int64_t, 1>{6});
+  EXPECT_EQ((*checkpoint)->dtype(), "mixed");
+  EXPECT_THAT((*checkpoint)->dtypes(),
+              ElementsAre(::testing::Pair("F32", 2), ::testing::Pair("Q8_0", 1)));
+  EXPECT_THAT(
+      std::string((*checkpoint)->Read("old", std::array<int64_t, 1>{32}).status().message()),
+      HasSubstr("model.gguf: tensor \"old\": type \"Q5_0\", wanted F32"));
+}
+
+TEST(CheckpointTest, APartOfAGgufIsRefused) {
+  TempDir dir;
+  dir.Write("x-00001-of-00002.gguf",
+            GgufBytes({.keys = {{"split.count", Bytes<uint32_t>(2) + Bytes<uint16_t>(2)}}}));
+  EXPECT_THAT(std::string(Checkpoint::Open(dir.path()).status().message()),
+              HasSubstr("key \"split.count\": one of 2 parts of a model: merge them"));
+}
+
 std::string Fingerprint(const std::vector<FileTensor>& tensors, std::string_view config = "{}") {
   TempDir dir;
   dir.Write("model.safetensors", FileBytes(tensors));
@@ -81,6 +220,9 @@ TEST(CheckpointTest, FingerprintIsOfTheContentsAlone) {
   dir.Write("s2.safetensors", FileBytes({B()}));
   dir.Write(kIndex, R"({"weight_map": {"a": "s1.safetensors", "b": "s2.safetensors"}})");
   EXPECT_EQ((*Checkpoint::Open(dir.path()))->Fingerprint("{}"), one);
+  TempDir other;
+  other.Write("x.pth", TorchOfBoth());
+  EXPECT_EQ((*Checkpoint::Open(other.path()))->Fingerprint("{}"), one);
 }
 
 TEST(CheckpointTest, FingerprintChangesWithAnything) {
@@ -143,6 +285,10 @@ TEST(CheckpointTest, ADirectoryWithNoOrSeveralFilesIsRefused) {
   dir.Write("y.safetensors", FileBytes({A()}));
   dir.Write("x.safetensors", FileBytes({B()}));
   EXPECT_THAT(OpenError(dir), HasSubstr("x.safetensors, y.safetensors"));
+  TempDir quantized;
+  quantized.Write("x-Q8_0.gguf", GgufOfBoth());
+  quantized.Write("x-Q4_0.gguf", GgufOfBoth());
+  EXPECT_THAT(OpenError(quantized), HasSubstr("give the path of one: x-Q4_0.gguf, x-Q8_0.gguf"));
 }
 
 TEST(CheckpointTest, BrokenIndexesAreRefused) {
