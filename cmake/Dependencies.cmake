@@ -21,6 +21,11 @@ find_package(PkgConfig REQUIRED)
 foreach(library libhwy libhwy-contrib libpcre2-8 libutf8proc libxxhash minizip)
   pkg_check_modules(${library} REQUIRED IMPORTED_TARGET ${library})
 endforeach()
+# What tests compare with. Not for the engine: it carries another Protocol Buffers runtime than
+# gRPC's, and no process can hold both.
+if(FERMATA_TESTS OR NOT DEFINED FERMATA_TESTS)
+  pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
+endif()
 
 # oneDNN's own package file asks for OpenCL's headers, which only its GPU engine needs.
 find_library(FERMATA_DNNL dnnl REQUIRED)
