@@ -252,7 +252,7 @@ void ChunkDecay::DecayReaders(const float* x, int64_t stride, bool before, float
     }
     if (t > 0 && t % kBlock == 0) Multiply(BlockPrefix(t - 1), earlier, key_dim_);
     Multiply(earlier, row, key_dim_);
-    if (last / kBlock == t / kBlock && last >= 0) Multiply(BlockPrefix(last), row, key_dim_);
+    if (last >= t - t % kBlock) Multiply(BlockPrefix(last), row, key_dim_);
   }
 }
 

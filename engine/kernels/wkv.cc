@@ -49,7 +49,7 @@ class Channels {
   Channels(const WkvRun& run, int64_t channel)
       : run_(run), channel_(channel), count_(std::min(kVectorLanes, run.dim - channel)) {}
 
-  // Not so low that a multiple of it could be infinite.
+  // Forgets as surely as -∞ does, but 0 times it is 0.
   Vec log_decay() const { return hn::Max(Load(run_.log_decay), hn::Set(kTag, -1e30f)); }
   Vec bonus() const { return Load(run_.bonus); }
   Vec k(int64_t t) const { return Load(run_.k + t * run_.k_stride); }
