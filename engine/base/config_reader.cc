@@ -1,6 +1,7 @@
 #include "engine/base/config_reader.h"
 
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -134,6 +135,17 @@ absl::StatusOr<std::string> ConfigReader::String(std::string_view field,
   return value->get<std::string>();
 }
 
+absl::StatusOr<size_t> ConfigReader::Choice(std::string_view field,
+                                            std::initializer_list<std::string_view> words) {
+  FERMATA_ASSIGN_OR_RETURN(const std::string word, String(field, std::string(*words.begin())));
+  std::string known;
+  for (const std::string_view& each : words) {
+    if (each == word) return &each - words.begin();
+    absl::StrAppend(&known, known.empty() ? "" : ", ", View(each));
+  }
+  return Error(field, Quoted(word) + " is not known; known are " + known);
+}
+
 absl::StatusOr<std::vector<double>> ConfigReader::Numbers(std::string_view field, double low,
                                                           double high) {
   std::vector<double> result;
@@ -165,11 +177,34 @@ absl::StatusOr<std::vector<int64_t>> ConfigReader::Ints(std::string_view field, 
   return result;
 }
 
+absl::StatusOr<ConfigReader::Interval> ConfigReader::ReadInterval(std::string_view field,
+                                                                  Interval fallback) {
+  const nlohmann::json* value = Find(field);
+  if (value == nullptr) return fallback;
+  const absl::Status wrong = Error(field, absl::StrCat("not an interval: ", value->dump()));
+  if (!value->is_array() || value->size() != 2) return wrong;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  double ends[] = {-kInfinity, kInfinity};
+  for (size_t i = 0; i < 2; ++i) {
+    const nlohmann::json& end = (*value)[i];
+    // Null is what Parse makes of Infinity; the object is transformers 5's way to write it.
+    if (end.is_null() || (end.is_object() && end.contains("__float__"))) continue;
+    if (!end.is_number()) return wrong;
+    ends[i] = end.get<double>();
+  }
+  if (!(ends[0] <= ends[1])) return wrong;
+  return Interval{ends[0], ends[1]};
+}
+
 absl::StatusOr<std::optional<ConfigReader>> ConfigReader::Object(std::string_view field) {
   const nlohmann::json* value = Find(field);
   if (value == nullptr) return std::nullopt;
   if (!value->is_object()) return Error(field, absl::StrCat("not an object: ", value->dump()));
   return ConfigReader(*value, absl::StrCat(source_, ": ", View(field)));
+}
+
+void ConfigReader::SetDefault(std::string_view field, nlohmann::json value) {
+  object_.emplace(std::string(field), std::move(value));
 }
 
 void ConfigReader::Ignore(std::initializer_list<std::string_view> fields) {

@@ -1,7 +1,9 @@
 #ifndef FERMATA_ENGINE_BASE_CONFIG_READER_H_
 #define FERMATA_ENGINE_BASE_CONFIG_READER_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <set>
 #include <string>
@@ -22,6 +24,11 @@ namespace fermata {
 // file and the field.
 class ConfigReader {
  public:
+  struct Interval {
+    double low = 0;
+    double high = 0;
+  };
+
   // `source` names the file in errors.
   ConfigReader(nlohmann::json object, std::string source);
 
@@ -38,13 +45,21 @@ class ConfigReader {
   absl::StatusOr<bool> Bool(std::string_view field, std::optional<bool> fallback = std::nullopt);
   absl::StatusOr<std::string> String(std::string_view field,
                                      std::optional<std::string> fallback = std::nullopt);
+  // The place in `words` of the one that the field says; the first is the default.
+  absl::StatusOr<size_t> Choice(std::string_view field,
+                                std::initializer_list<std::string_view> words);
   // A list of finite numbers in [low, high]; empty when absent.
   absl::StatusOr<std::vector<double>> Numbers(std::string_view field, double low, double high);
   // A list of integers in [low, high], or one integer as a list of one; empty when absent.
   absl::StatusOr<std::vector<int64_t>> Ints(std::string_view field, int64_t low, int64_t high);
+  // Two numbers [first, second] as an interval that is not empty. An end that is not finite, however
+  // the file writes that, is an infinite one.
+  absl::StatusOr<Interval> ReadInterval(std::string_view field, Interval fallback);
   // A nested object, or nullopt when absent or null. Counts as read; its own fields are its own.
   absl::StatusOr<std::optional<ConfigReader>> Object(std::string_view field);
 
+  // Gives a field that is not there a value. One that is there, even as null, stays as it is.
+  void SetDefault(std::string_view field, nlohmann::json value);
   // Whether the field is there and not null. Does not count as reading it.
   bool Has(std::string_view field) const;
   // Whether the field is there and null, for the few fields where that is not the same as absent.

@@ -17,6 +17,8 @@ class Rotary {
   // Turns each head of x [heads, dim], all at `position`, in place.
   void Rotate(int64_t position, int64_t heads, float* x) const;
 
+  int64_t dim() const { return dim_; }
+
  private:
   int64_t dim_;
   std::vector<double> frequencies_;  // [dim / 2], in radians a token.

@@ -11,22 +11,35 @@ namespace {
 struct Named {
   std::string_view name;
   Activation activation;
+  bool fla;
+  bool transformers;
 };
 
+// transformers' "gelu" is the exact one, which is not here.
 constexpr Named kActivations[] = {
-    {"identity", Activation::kIdentity},  {"relu", Activation::kRelu},
-    {"sqrelu", Activation::kSquaredRelu}, {"sigmoid", Activation::kSigmoid},
-    {"silu", Activation::kSilu},          {"swish", Activation::kSilu},
-    {"tanh", Activation::kTanh},          {"gelu", Activation::kGelu},
+    {"identity", Activation::kIdentity, true, false},
+    {"linear", Activation::kIdentity, false, true},
+    {"relu", Activation::kRelu, true, true},
+    {"sqrelu", Activation::kSquaredRelu, true, false},
+    {"relu2", Activation::kSquaredRelu, false, true},
+    {"sigmoid", Activation::kSigmoid, true, true},
+    {"logsigmoid", Activation::kLogSigmoid, true, false},
+    {"silu", Activation::kSilu, true, true},
+    {"swish", Activation::kSilu, true, true},
+    {"tanh", Activation::kTanh, true, true},
+    {"gelu", Activation::kGelu, true, false},
+    {"gelu_new", Activation::kGelu, false, true},
+    {"gelu_pytorch_tanh", Activation::kGelu, false, true},
 };
 
 }  // namespace
 
 absl::StatusOr<Activation> ReadActivation(ConfigReader& config, std::string_view field,
-                                          const std::string& fallback) {
+                                          const std::string& fallback, ActivationNames names) {
   FERMATA_ASSIGN_OR_RETURN(const std::string name, config.String(field, fallback));
   std::string known;
   for (const Named& row : kActivations) {
+    if (!(names == ActivationNames::kFla ? row.fla : row.transformers)) continue;
     if (row.name == name) return row.activation;
     absl::StrAppend(&known, known.empty() ? "" : ", ", std::string(row.name));
   }
@@ -43,12 +56,18 @@ void Activate(Activation activation, float* x, int64_t count) {
       return SquaredRelu(x, x, count);
     case Activation::kSigmoid:
       return Sigmoid(x, x, count);
+    case Activation::kLogSigmoid:
+      Scale(-1.0f, x, count);
+      Softplus(x, x, count);
+      return Scale(-1.0f, x, count);
     case Activation::kSilu:
       return Silu(x, x, count);
     case Activation::kTanh:
       return Tanh(x, x, count);
     case Activation::kGelu:
       return Gelu(x, x, count);
+    case Activation::kEluPlusOne:
+      return EluPlusOne(x, x, count);
   }
 }
 

@@ -2,7 +2,6 @@
 #define FERMATA_ENGINE_LAYERS_ACTIVATION_H_
 
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -11,13 +10,26 @@
 
 namespace fermata {
 
-enum class Activation { kIdentity, kRelu, kSquaredRelu, kSigmoid, kSilu, kTanh, kGelu };
+enum class Activation {
+  kIdentity,
+  kRelu,
+  kSquaredRelu,
+  kSigmoid,
+  kLogSigmoid,
+  kSilu,
+  kTanh,
+  kGelu,  // Its tanh form.
+  kEluPlusOne,
+};
 
-// The activation that the config's `field` names, in the words of published configs: relu, sqrelu,
-// sigmoid, silu or swish, tanh, gelu (its tanh form), identity. `fallback` is such a name too.
-// INVALID_ARGUMENT that lists them for any other.
+// Whose words a config speaks: the libraries do not mean the same by "gelu".
+enum class ActivationNames { kFla, kTransformers };
+
+// The activation that the config's `field` names. `fallback` is such a name too. INVALID_ARGUMENT
+// that lists those there are for any other.
 absl::StatusOr<Activation> ReadActivation(ConfigReader& config, std::string_view field,
-                                          const std::string& fallback);
+                                          const std::string& fallback,
+                                          ActivationNames names = ActivationNames::kFla);
 
 // x[i] = activation(x[i]).
 void Activate(Activation activation, float* x, int64_t count);

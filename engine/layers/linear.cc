@@ -1,5 +1,8 @@
 #include "engine/layers/linear.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "engine/base/status.h"
 #include "engine/kernels/elementwise.h"
 
@@ -14,6 +17,31 @@ absl::StatusOr<Linear> Linear::Read(const WeightScope& weights, std::string_view
     FERMATA_ASSIGN_OR_RETURN(linear.bias_, module.Read("bias", {out}));
   }
   return linear;
+}
+
+absl::StatusOr<std::vector<Linear>> Linear::ReadParts(const WeightScope& weights,
+                                                      std::string_view name,
+                                                      std::initializer_list<int64_t> outs,
+                                                      int64_t in, bool bias) {
+  const WeightScope module = weights.Child(name);
+  const int64_t total = std::accumulate(outs.begin(), outs.end(), int64_t{0});
+  FERMATA_ASSIGN_OR_RETURN(const AlignedBuffer<float> matrix, module.Read("weight", {total, in}));
+  AlignedBuffer<float> biases;
+  if (bias) {
+    FERMATA_ASSIGN_OR_RETURN(biases, module.Read("bias", {total}));
+  }
+  std::vector<Linear> parts;
+  int64_t begin = 0;
+  for (const int64_t out : outs) {
+    Linear& part = parts.emplace_back();
+    part.matrix_ = PackedMatrix(matrix.data() + begin * in, out, in);
+    if (bias) {
+      part.bias_ = AlignedBuffer<float>(out);
+      std::copy_n(biases.data() + begin, out, part.bias_.data());
+    }
+    begin += out;
+  }
+  return parts;
 }
 
 void Linear::Apply(const float* x, int64_t rows, float* y) const {

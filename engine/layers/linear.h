@@ -2,8 +2,10 @@
 #define FERMATA_ENGINE_LAYERS_LINEAR_H_
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/base/aligned_buffer.h"
@@ -20,6 +22,11 @@ class Linear {
   // Reads `name`.weight [out, in] and, with `bias`, `name`.bias [out].
   static absl::StatusOr<Linear> Read(const WeightScope& weights, std::string_view name, int64_t out,
                                      int64_t in, bool bias = false);
+  // The same with the outputs cut into parts of `outs`, a product each.
+  static absl::StatusOr<std::vector<Linear>> ReadParts(const WeightScope& weights,
+                                                       std::string_view name,
+                                                       std::initializer_list<int64_t> outs,
+                                                       int64_t in, bool bias);
 
   // y [rows, out] for x [rows, in]; they must not overlap.
   void Apply(const float* x, int64_t rows, float* y) const;

@@ -3,6 +3,11 @@
 #include "engine/base/status.h"
 
 namespace fermata {
+namespace {
+
+constexpr int64_t kMaxTaps = 64;
+
+}  // namespace
 
 absl::StatusOr<Projection> Projection::Read(const WeightScope& weights, const std::string& letter,
                                             const ProjectionOptions& options, StateLayout& layout) {
@@ -25,6 +30,36 @@ float* Projection::Apply(std::span<const SequenceRows> sequences, const float* x
   float* projected = linear_.Apply(x, rows, arena);
   if (!convolution_.has_value()) return projected;
   return convolution_->Apply(sequences, projected, rows, arena);
+}
+
+absl::StatusOr<ConvolutionConfig> ReadConvolution(ConfigReader& config, bool fallback) {
+  FERMATA_ASSIGN_OR_RETURN(const bool convolve, config.Bool("use_short_conv", fallback));
+  FERMATA_ASSIGN_OR_RETURN(const int64_t taps, config.Int("conv_size", 1, kMaxTaps, 4));
+  FERMATA_ASSIGN_OR_RETURN(const bool bias, config.Bool("conv_bias", false));
+  return ConvolutionConfig{.taps = convolve ? taps : 0, .bias = bias};
+}
+
+absl::StatusOr<QkvProjection> QkvProjection::Read(const WeightScope& weights,
+                                                  const QkvOptions& options, StateLayout& layout) {
+  ProjectionOptions each = {.in = options.in,
+                            .out = options.q,
+                            .taps = options.convolution.taps,
+                            .convolution_bias = options.convolution.bias,
+                            .activation = options.activation};
+  QkvProjection projection;
+  FERMATA_ASSIGN_OR_RETURN(projection.q_, Projection::Read(weights, "q", each, layout));
+  each.out = options.k;
+  FERMATA_ASSIGN_OR_RETURN(projection.k_, Projection::Read(weights, "k", each, layout));
+  each.out = options.v;
+  FERMATA_ASSIGN_OR_RETURN(projection.v_, Projection::Read(weights, "v", each, layout));
+  return projection;
+}
+
+QkvProjection::Rows QkvProjection::Apply(std::span<const SequenceRows> sequences, const float* x,
+                                         int64_t rows, Arena& arena) const {
+  return {.q = q_.Apply(sequences, x, rows, arena),
+          .k = k_.Apply(sequences, x, rows, arena),
+          .v = v_.Apply(sequences, x, rows, arena)};
 }
 
 }  // namespace fermata

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/arena.h"
+#include "engine/base/config_reader.h"
 #include "engine/base/weights.h"
 #include "engine/layers/linear.h"
 #include "engine/layers/sequence.h"
@@ -38,6 +39,48 @@ class Projection {
  private:
   Linear linear_;
   std::optional<ShortConvolution> convolution_;
+};
+
+// Short convolutions as configs give them.
+//
+// | config         | default    | meaning             |
+// | -------------- | ---------- | ------------------- |
+// | use_short_conv | `fallback` | whether there are   |
+// | conv_size      | 4          | their taps          |
+// | conv_bias      | false      | whether with biases |
+struct ConvolutionConfig {
+  int64_t taps = 0;  // 0: none.
+  bool bias = false;
+};
+absl::StatusOr<ConvolutionConfig> ReadConvolution(ConfigReader& config, bool fallback);
+
+struct QkvOptions {
+  int64_t in = 0;
+  // Of all heads together.
+  int64_t q = 0;
+  int64_t k = 0;
+  int64_t v = 0;
+  ConvolutionConfig convolution;
+  Activation activation = Activation::kSilu;  // After the convolutions.
+};
+
+// The three of them. Immutable and thread-safe.
+class QkvProjection {
+ public:
+  static absl::StatusOr<QkvProjection> Read(const WeightScope& weights, const QkvOptions& options,
+                                            StateLayout& layout);
+
+  // Of all rows, in scratch memory. Moves the sequences' states.
+  struct Rows {
+    float* q = nullptr;
+    float* k = nullptr;
+    float* v = nullptr;
+  };
+  Rows Apply(std::span<const SequenceRows> sequences, const float* x, int64_t rows,
+             Arena& arena) const;
+
+ private:
+  Projection q_, k_, v_;
 };
 
 }  // namespace fermata

@@ -9,9 +9,38 @@
 #include "engine/kernels/decay_rule.h"
 #include "engine/kernels/delta_rule.h"
 #include "engine/kernels/form.h"
+#include "engine/layers/heads.h"
 #include "engine/layers/sequence.h"
 
 namespace fermata {
+
+// Of all rows of a batch: q and o [rows, num_heads, dim], k and v [rows, num_kv_heads, dim].
+struct HeadRows {
+  const float* q = nullptr;
+  const float* k = nullptr;
+  const float* v = nullptr;
+  float* o = nullptr;
+};
+
+// The DecayRun or DeltaRun of one head of one sequence, with q, k, v, o and S, which the sequence's
+// state has at `S_offset` as [num_heads, key_dim, value_dim].
+template <typename Run>
+Run MakeRun(const SequenceRows& sequence, int64_t head, const HeadSizes& sizes,
+            const HeadRows& rows, int64_t S_offset) {
+  const auto [num_heads, num_kv_heads, key_dim, value_dim] = sizes;
+  Run run{.count = sequence.count, .key_dim = key_dim, .value_dim = value_dim};
+  run.q_stride = num_heads * key_dim;
+  run.k_stride = num_kv_heads * key_dim;
+  run.v_stride = num_kv_heads * value_dim;
+  run.o_stride = num_heads * value_dim;
+  const int64_t kv_head = sizes.kv_head(head);
+  run.q = rows.q + sequence.begin * run.q_stride + head * key_dim;
+  run.k = rows.k + sequence.begin * run.k_stride + kv_head * key_dim;
+  run.v = rows.v + sequence.begin * run.v_stride + kv_head * value_dim;
+  run.o = rows.o + sequence.begin * run.o_stride + head * value_dim;
+  run.S = sequence.state + S_offset + head * key_dim * value_dim;
+  return run;
+}
 
 // An element of the state is read and written for one product with k and one with q: as long as
 // that takes for this many multiply-adds from the cache.

@@ -17,7 +17,7 @@ namespace fermata {
 //
 // | config             | default             | meaning                                              |
 // | ------------------ | ------------------- | ---------------------------------------------------- |
-// | num_heads          |                     | heads of q, and of the state                         |
+// | num_heads          | 4                   | heads of q, and of the state                         |
 // | num_kv_heads       | num_heads           | heads of k and v; divides num_heads                  |
 // | expand_k, expand_v | 1                   | width of all heads' q, and v, over hidden_size       |
 // | feature_map        | elementwise_product | φ, by its name in features/, with its own fields     |
@@ -33,12 +33,14 @@ namespace fermata {
 // | config             | default             | meaning                                              |
 // | ------------------ | ------------------- | ---------------------------------------------------- |
 // | decay              | all 1               | γ in (0, 1] of each head, on S and on z              |
-// | use_short_conv     | false               | depthwise causal convolutions, without bias          |
+// | use_short_conv     | false               | depthwise causal convolutions                        |
 // | conv_size          | 4                   | their taps                                           |
+// | conv_bias          | false               | whether with biases                                  |
 // | use_output_gate    | false               | the gate silu(W_g x)                                 |
 //
 // Tensors: {q,k,v,o}_proj.weight, norm.weight [head_v_dim], feature_map_{q,k}.*,
-// {q,k,v}_conv1d.weight [width, 1, conv_size], g_proj.weight [num_heads · head_v_dim, hidden].
+// {q,k,v}_conv1d.weight [width, 1, conv_size] and .bias [width], g_proj.weight [num_heads ·
+// head_v_dim, hidden].
 //
 // State: S [num_heads, feature_dim, head_v_dim], z [num_heads, feature_dim] with norm_feature_map,
 // {q,k,v}_conv [conv_size - 1, width] with use_short_conv: the last inputs, oldest first.

@@ -2,9 +2,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "engine/mixers/delta_net.h"
+#include "engine/mixers/gated_delta_net.h"
 #include "engine/mixers/gated_mlp.h"
+#include "engine/mixers/gla.h"
 #include "engine/mixers/linear_attention.h"
+#include "engine/mixers/mamba2.h"
 #include "engine/mixers/mixer.h"
+#include "engine/mixers/retention.h"
 #include "engine/mixers/rwkv4.h"
 #include "engine/mixers/rwkv5.h"
 #include "engine/mixers/rwkv6.h"
@@ -17,6 +22,11 @@ namespace {
 
 constexpr MixerEntry kMixers[] = {
     {"linear_attn", CreateLinearAttention},
+    {"retention", CreateRetention},
+    {"gla", CreateGla},
+    {"delta_net", CreateDeltaNet},
+    {"gated_delta_net", CreateGatedDeltaNet},
+    {"mamba2", CreateMamba2},
     {"softmax_attn", CreateSoftmaxAttention},
     {"gated_mlp", CreateGatedMlp},
     {"rwkv4", CreateRwkv4},

@@ -16,13 +16,13 @@
 #include "engine/kernels/norm.h"
 #include "engine/kernels/rotary.h"
 #include "engine/kernels/softmax_attention.h"
+#include "engine/layers/heads.h"
 #include "engine/layers/linear.h"
 #include "engine/layers/norm.h"
 
 namespace fermata {
 namespace {
 
-constexpr int64_t kMaxHeads = 4096;
 constexpr int64_t kMaxWindow = int64_t{1} << 24;
 constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
 constexpr float kHeadNormEps = 1e-5f;
@@ -171,13 +171,7 @@ const float* SoftmaxAttention::Project(const HeadProjection& projection,
   const int64_t heads = width / config_.head_dim;
   float* projected = projection.linear.Apply(x, rows, arena);
   if (projection.norm.has_value()) projection.norm->Apply(projected, rows * heads, projected);
-  if (rotary_.has_value() && &projection != &v_) {
-    for (const SequenceRows& sequence : sequences) {
-      for (int64_t t = 0; t < sequence.count; ++t) {
-        rotary_->Rotate(sequence.position + t, heads, projected + (sequence.begin + t) * width);
-      }
-    }
-  }
+  if (rotary_.has_value() && &projection != &v_) Rotate(*rotary_, sequences, heads, projected);
   if (&projection == &q_) {
     Scale(1.0f / std::sqrt(static_cast<float>(config_.head_dim)), projected, rows * width);
   }

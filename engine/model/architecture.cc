@@ -12,6 +12,11 @@ namespace {
 
 constexpr Architecture kArchitectures[] = {
     {"linear_attn", PlanLinearAttention},
+    {"retnet", PlanRetention},
+    {"gla", PlanGla},
+    {"delta_net", PlanDeltaNet},
+    {"gated_deltanet", PlanGatedDeltaNet},
+    {"mamba2", PlanMamba2},
     {"transformer", PlanTransformer},
     {"rwkv", PlanRwkv4},  // As transformers calls it.
     {"rwkv4", PlanRwkv4},

@@ -25,7 +25,14 @@ absl::Status PlanHybridLayers(ConfigReader& config, ModelPlan& plan);
 
 // fla.cc: flash-linear-attention's models behind RMSNorms, with a gated MLP.
 absl::StatusOr<ModelPlan> PlanLinearAttention(ConfigReader& config);
+absl::StatusOr<ModelPlan> PlanRetention(ConfigReader& config);
+absl::StatusOr<ModelPlan> PlanGla(ConfigReader& config);
+absl::StatusOr<ModelPlan> PlanDeltaNet(ConfigReader& config);
+absl::StatusOr<ModelPlan> PlanGatedDeltaNet(ConfigReader& config);
 absl::StatusOr<ModelPlan> PlanTransformer(ConfigReader& config);
+
+// mamba2.cc: Mamba-2 in transformers' names.
+absl::StatusOr<ModelPlan> PlanMamba2(ConfigReader& config);
 
 // rwkv.cc.
 absl::StatusOr<ModelPlan> PlanRwkv4(ConfigReader& config);

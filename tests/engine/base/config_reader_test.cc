@@ -139,5 +139,48 @@ TEST(ConfigReaderTest, BadTextIsAnError) {
   }
 }
 
+TEST(ConfigReaderTest, AnIntervalMayHaveInfiniteEndsInAnySpelling) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  ConfigReader reader = Reader(R"({"finite": [0.5, 2], "python": [-Infinity, Infinity],
+      "transformers": [0, {"__float__": "Infinity"}], "point": [1, 1], "empty": [2, 1],
+      "long": [1, 2, 3], "text": ["a", "b"], "number": 1})");
+  const struct {
+    std::string field;
+    double low, high;
+  } cases[] = {{"finite", 0.5, 2},
+               {"python", -kInfinity, kInfinity},
+               {"transformers", 0, kInfinity},
+               {"point", 1, 1},
+               {"absent", 3, 4}};
+  for (const auto& each : cases) {
+    const auto interval = reader.ReadInterval(each.field, {3, 4});
+    ASSERT_TRUE(interval.ok()) << interval.status();
+    EXPECT_EQ(interval->low, each.low) << each.field;
+    EXPECT_EQ(interval->high, each.high) << each.field;
+  }
+  for (const std::string field : {"empty", "long", "text", "number"}) {
+    ExpectError(reader.ReadInterval(field, {3, 4}), field);
+  }
+  EXPECT_THAT(reader.Unread(), IsEmpty());
+}
+
+TEST(ConfigReaderTest, AChoiceIsOneOfTheWordsAndTheFirstByDefault) {
+  ConfigReader reader = Reader(R"({"second": "sum", "other": "max", "number": 1})");
+  EXPECT_EQ(*reader.Choice("second", {"l2", "sum"}), 1u);
+  EXPECT_EQ(*reader.Choice("absent", {"l2", "sum"}), 0u);
+  const auto other = reader.Choice("other", {"l2", "sum"});
+  ExpectError(other, "other");
+  EXPECT_THAT(std::string(other.status().message()), HasSubstr("known are l2, sum"));
+  ExpectError(reader.Choice("number", {"l2", "sum"}), "number");
+}
+
+TEST(ConfigReaderTest, ADefaultIsForFieldsThatAreNotThere) {
+  ConfigReader reader = Reader(R"({"there": 1, "null": null})");
+  for (const char* field : {"there", "null", "absent"}) reader.SetDefault(field, 2);
+  EXPECT_EQ(*reader.Int("there", 0, 9, 3), 1);
+  EXPECT_EQ(*reader.Int("null", 0, 9, 3), 3);
+  EXPECT_EQ(*reader.Int("absent", 0, 9, 3), 2);
+}
+
 }  // namespace
 }  // namespace fermata

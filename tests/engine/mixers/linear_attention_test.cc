@@ -297,7 +297,7 @@ TEST(LinearAttentionLayerTest, WrongFieldsAreRefusedByName) {
                      {"decay", Json::array({0.5, 0.0, 0.5, 0.5})},
                      {"decay", Json::array({0.5, 1.5, 0.5, 0.5})},
                      {"conv_size", 0},
-                     {"conv_bias", true},
+                     {"conv_bias", "yes"},
                      {"norm_feature_map", 1}};
   for (const auto& each : cases) {
     RandomWeights weights(1);
