@@ -8,6 +8,15 @@ namespace fermata {
 // The rows that the files of this folder give to the table in registry.cc.
 
 extern const Layout kStateSpacesMamba2;  // state_spaces.cc
+extern const Layout kBlinkDlRwkv4;       // rwkv_blinkdl.cc
+extern const Layout kBlinkDlRwkv5;
+extern const Layout kBlinkDlRwkv6;
+extern const Layout kBlinkDlRwkv7;
+extern const Layout kTransformersRwkv4;  // rwkv_transformers.cc
+extern const Layout kTransformersRwkv5;
+extern const Layout kTransformersRwkv6;
+extern const Layout kFlaRwkv6;  // rwkv_fla.cc
+extern const Layout kFlaRwkv7;
 
 }  // namespace fermata
 

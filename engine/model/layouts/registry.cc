@@ -4,7 +4,8 @@ namespace fermata {
 
 std::span<const Layout> Layouts() {
   static const Layout layouts[] = {
-      kStateSpacesMamba2,
+      kStateSpacesMamba2, kBlinkDlRwkv4,      kBlinkDlRwkv5,      kBlinkDlRwkv6, kBlinkDlRwkv7,
+      kTransformersRwkv4, kTransformersRwkv5, kTransformersRwkv6, kFlaRwkv6,     kFlaRwkv7,
   };
   return layouts;
 }

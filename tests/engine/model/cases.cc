@@ -157,7 +157,7 @@ const std::vector<Case>& Cases() {
 
 std::vector<Variant> Variants(const Case& c) {
   static const std::vector<Variant> known = {
-      {"_ln_x_eps_1e-5", {{"ln_x_eps", 1e-5}}},
+      {"_ln_x_eps_1e-5", {{"g_norm_eps", 1e-5}}},
       {"_mamba_ssm_group_norm", {{"norm_per_group", true}}},
   };
   std::vector<Variant> variants = {{"", Json::object()}};

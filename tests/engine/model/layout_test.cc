@@ -2,6 +2,7 @@
 
 #include <map>
 #include <numeric>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,9 +58,15 @@ constexpr StoredName kNames[] = {
     {"layers.*.turned", "blocks.*.other_way", How::kTransposed},
     {"layers.*.second", "blocks.*.stack", How::kAsIs, 1, 3},
     {"layers.*.second_turned", "blocks.*.stack", How::kTransposed, 1, 3},
-    {"layers.*.halved", "blocks.*.same", How::kAsIs, 0, 1, [](float x) { return x / 2; }},
+    {.canonical = "layers.*.halved",
+     .stored = "blocks.*.same",
+     .value = [](float x) { return x / 2; }},
     {"layers.0.first_only", "special"},
     {"head", "output"},
+    {"layers.*.either", "blocks.*.older"},
+    {"layers.*.either", "blocks.*.same"},
+    {"layers.*.columns", "blocks.*.wide_stack", How::kAsIs, 1, 3, true},
+    {"layers.*.columns_turned", "blocks.*.wide_stack", How::kTransposed, 1, 3, true},
 };
 
 class LayoutTest : public testing::Test {
@@ -78,6 +85,8 @@ class LayoutTest : public testing::Test {
                     {"blocks.0.wide", {1, 1, 6}},
                     {"blocks.0.other_way", {3, 2}},
                     {"blocks.0.stack", {3, 2, 2}},
+                    {"blocks.0.wide_stack", {2, 6}},
+                    {"blocks.17.older", {4}},
                     {"special", {1}},
                     {"output", {2}},
                     {"canonical", {2}}}};
@@ -94,6 +103,20 @@ TEST_F(LayoutTest, RowsSayWhereAndHowATensorIsStored) {
   EXPECT_THAT(Values("layers.0.halved", {4}), ElementsAre(0, 0.5, 1, 1.5));
   EXPECT_THAT(Values("layers.0.first_only", {1}), ElementsAre(0));
   EXPECT_THAT(Values("head", {2}), ElementsAre(0, 1));
+}
+
+// [[0, 1, 2, 3, 4, 5], [6, …]] is three parts of [[2, 3], [8, 9]] side by side.
+TEST_F(LayoutTest, PartsMayLieAlongTheLastAxis) {
+  EXPECT_THAT(Values("layers.0.columns", {2, 2}), ElementsAre(2, 3, 8, 9));
+  EXPECT_THAT(Values("layers.0.columns_turned", {2, 2}), ElementsAre(2, 8, 3, 9));
+}
+
+TEST_F(LayoutTest, OfSeveralRowsTheFirstCountsWhoseTensorIsStored) {
+  EXPECT_TRUE(weights_.Has("layers.0.either"));
+  EXPECT_THAT(Values("layers.0.either", {4}), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(Error("layers.17.either", {5}), HasSubstr("blocks.17.older has another shape"));
+  EXPECT_FALSE(weights_.Has("layers.1.either"));
+  EXPECT_THAT(Error("layers.1.either", {4}), HasSubstr("blocks.1.same is missing"));
 }
 
 TEST_F(LayoutTest, OtherNamesAreCanonical) {
@@ -128,9 +151,10 @@ TEST(LayoutPatternTest, AStarStandsForOneNumber) {
 TEST(LayoutTableTest, NamesAndRowsMakeSense) {
   for (const Layout& layout : Layouts()) {
     SCOPED_TRACE(std::string(layout.name));
-    std::map<std::string_view, int> seen;
+    std::set<std::pair<std::string_view, std::string_view>> seen;
     for (const StoredName& row : layout.names) {
-      EXPECT_EQ(++seen[row.canonical], 1) << row.canonical << " has two rows";
+      EXPECT_TRUE(seen.emplace(row.canonical, row.stored).second)
+          << row.canonical << " has two rows for " << row.stored;
       EXPECT_GE(row.row, 0) << row.canonical;
       EXPECT_LT(row.row, row.rows) << row.canonical;
       EXPECT_EQ(row.canonical.find('*') == std::string_view::npos,
