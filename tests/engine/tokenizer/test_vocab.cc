@@ -1,5 +1,7 @@
 #include "tests/engine/tokenizer/test_vocab.h"
 
+#include <cstdio>
+
 #include "engine/tokenizer/bpe_tokenizer.h"
 #include "gtest/gtest.h"
 
@@ -50,6 +52,71 @@ nlohmann::json TestTokenizerJson(const std::vector<std::pair<std::string, std::s
           {"post_processor", nullptr},
           {"decoder", {{"type", "ByteLevel"}}},
           {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", list}}}};
+}
+
+std::string TestBytePiece(int byte) {
+  char piece[8];
+  std::snprintf(piece, sizeof(piece), "<0x%02X>", byte);
+  return piece;
+}
+
+nlohmann::json TestPieceJson(const std::vector<std::string>& pieces,
+                             const std::vector<std::pair<std::string, std::string>>& merges) {
+  nlohmann::json vocab = nlohmann::json::object();
+  const auto add = [&](const std::string& piece) {
+    const int id = static_cast<int>(vocab.size());
+    if (!vocab.contains(piece)) vocab[piece] = id;
+  };
+  for (int byte = 0; byte < 256; ++byte) add(TestBytePiece(byte));
+  for (const std::string& piece : pieces) add(piece);
+  nlohmann::json list = nlohmann::json::array();
+  for (const auto& [left, right] : merges) {
+    add(left + right);
+    list.push_back({left, right});
+  }
+  const std::string mark = "\xE2\x96\x81";
+  const nlohmann::json space = {{"String", " "}};
+  return {
+      {"version", "1.0"},
+      {"added_tokens", nlohmann::json::array()},
+      {"normalizer",
+       {{"type", "Sequence"},
+        {"normalizers",
+         {{{"type", "Prepend"}, {"prepend", mark}},
+          {{"type", "Replace"}, {"pattern", space}, {"content", mark}}}}}},
+      {"pre_tokenizer", nullptr},
+      {"post_processor", nullptr},
+      {"decoder",
+       {{"type", "Sequence"},
+        {"decoders",
+         {{{"type", "Replace"}, {"pattern", nlohmann::json{{"String", mark}}}, {"content", " "}},
+          {{"type", "ByteFallback"}},
+          {{"type", "Fuse"}},
+          {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}}}}}},
+      {"model",
+       {{"type", "BPE"},
+        {"unk_token", nullptr},
+        {"fuse_unk", true},
+        {"byte_fallback", true},
+        {"vocab", vocab},
+        {"merges", list}}}};
+}
+
+std::string TestRwkvVocab(const std::vector<std::string>& tokens) {
+  std::string text;
+  int id = 0;
+  const auto add = [&](const std::string& token) {
+    text += std::to_string(++id) + " b'";
+    for (const char c : token) {
+      char escape[8];
+      std::snprintf(escape, sizeof(escape), "\\x%02x", static_cast<unsigned char>(c));
+      text += escape;
+    }
+    text += "' " + std::to_string(token.size()) + "\n";
+  };
+  for (int byte = 0; byte < 256; ++byte) add(std::string(1, static_cast<char>(byte)));
+  for (const std::string& token : tokens) add(token);
+  return text;
 }
 
 nlohmann::json TestAddedToken(int id, const std::string& content) {

@@ -20,6 +20,16 @@ std::string Spell(const std::string& bytes);
 nlohmann::json TestTokenizerJson(
     const std::vector<std::pair<std::string, std::string>>& merges = {});
 
+// A tokenizer.json of Llama's kind: ids 0 to 255 are the bytes <0x00> to <0xFF>, the next are
+// `pieces`, then the results of `merges`.
+nlohmann::json TestPieceJson(const std::vector<std::string>& pieces,
+                             const std::vector<std::pair<std::string, std::string>>& merges);
+// "<0x41>" of 0x41.
+std::string TestBytePiece(int byte);
+
+// An RWKV World vocabulary: ids 1 to 256 are the bytes, the next are `tokens`.
+std::string TestRwkvVocab(const std::vector<std::string>& tokens);
+
 // An entry of added_tokens, all flags false.
 nlohmann::json TestAddedToken(int id, const std::string& content);
 
