@@ -27,15 +27,14 @@ constexpr double kFormTolerance = 1e-3;
 
 struct Loaded {
   std::unique_ptr<Model> model;
-  std::unique_ptr<Tokenizer> tokenizer;
+  absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer;  // Of weights alone much can be told too.
 };
 
 absl::StatusOr<Loaded> Load(const std::string& path) {
   auto model = Model::Load(path);
   if (!model.ok()) return model.status();
   auto tokenizer = Tokenizer::Load(path, (*model)->info().vocab_size);
-  if (!tokenizer.ok()) return tokenizer.status();
-  return Loaded{*std::move(model), *std::move(tokenizer)};
+  return Loaded{*std::move(model), std::move(tokenizer)};
 }
 
 // One layer's blocks as "attn.S 3×64×64, ffn.shift 192", for the first layer that has such ones, and
@@ -84,8 +83,13 @@ std::string Text(const Loaded& loaded) {
   line("tensors", TypeCounts(info));
   line("layers", info.num_layers, " of ", Grouped(info.hidden_size));
   line("vocabulary", Grouped(info.vocab_size));
-  line("tokenizer", std::string(loaded.tokenizer->kind()), ", ",
-       Grouped(loaded.tokenizer->vocab_size()), " tokens");
+  if (loaded.tokenizer.ok()) {
+    const Tokenizer& tokenizer = **loaded.tokenizer;
+    line("tokenizer", std::string(tokenizer.kind()), ", ", Grouped(tokenizer.vocab_size()),
+         " tokens");
+  } else {
+    line("tokenizer", "none: ", loaded.tokenizer.status().message());
+  }
   line("end of text", info.eos_token_ids.empty() ? "none" : absl::StrJoin(info.eos_token_ids, " "));
   line("state", Grouped(info.state_bytes), " bytes a session",
        info.fixed_size_state ? ", at every position" : "");
@@ -105,6 +109,11 @@ Json ToJson(const Loaded& loaded) {
   for (const StateBlockInfo& block : loaded.model->state_blocks()) {
     blocks.push_back({{"name", block.name}, {"shape", block.shape}});
   }
+  Json tokenizer = nullptr;
+  if (loaded.tokenizer.ok()) {
+    tokenizer = {{"kind", std::string((*loaded.tokenizer)->kind())},
+                 {"vocab_size", (*loaded.tokenizer)->vocab_size()}};
+  }
   return {{"name", info.name},
           {"family", info.family},
           {"layout", info.layout},
@@ -114,8 +123,7 @@ Json ToJson(const Loaded& loaded) {
           {"num_layers", info.num_layers},
           {"hidden_size", info.hidden_size},
           {"vocab_size", info.vocab_size},
-          {"tokenizer", std::string(loaded.tokenizer->kind())},
-          {"tokenizer_vocab_size", loaded.tokenizer->vocab_size()},
+          {"tokenizer", tokenizer},
           {"bos_token_ids", info.bos_token_ids},
           {"eos_token_ids", info.eos_token_ids},
           {"state_bytes", info.state_bytes},
@@ -145,7 +153,7 @@ std::vector<Check> CheckForms(const Model& model, const VerifyModelCommand& comm
 
 Check CheckText(const Tokenizer& tokenizer, const std::string& name, const std::string& text) {
   const std::vector<int32_t> ids = tokenizer.Encode(text, /*parse_special=*/false);
-  IncrementalDecoder decoder(tokenizer);
+  IncrementalDecoder decoder(tokenizer, TextPlace::kStart);
   std::string streamed;
   for (const int32_t id : ids) streamed += decoder.Append(id);
   streamed += decoder.Finish();
@@ -158,7 +166,8 @@ Check CheckText(const Tokenizer& tokenizer, const std::string& name, const std::
 }
 
 // Composed characters only: published normalisers compose what is not.
-std::vector<Check> CheckTokenizer(const Tokenizer& tokenizer) {
+std::vector<Check> CheckTokenizer(const absl::StatusOr<std::unique_ptr<Tokenizer>>& tokenizer) {
+  if (!tokenizer.ok()) return {{"tokenizer", false, std::string(tokenizer.status().message())}};
   const std::pair<const char*, const char*> texts[] = {
       {"English", "The quick brown fox can't jump over 1,234.5 lazy dogs!"},
       {"white space", "a  b\n\n\tc   \r\n    d"},
@@ -169,7 +178,7 @@ std::vector<Check> CheckTokenizer(const Tokenizer& tokenizer) {
       {"emoji", "👩‍🚀🇺🇳👍🏽 ok"},
   };
   std::vector<Check> checks;
-  for (const auto& [name, text] : texts) checks.push_back(CheckText(tokenizer, name, text));
+  for (const auto& [name, text] : texts) checks.push_back(CheckText(**tokenizer, name, text));
   return checks;
 }
 
@@ -189,7 +198,7 @@ int RunVerifyModel(const CommonOptions& common, const VerifyModelCommand& comman
       {"weights", true,
        absl::StrCat(Grouped(loaded->model->info().parameters), " numbers, all finite")}};
   for (Check& check : CheckForms(*loaded->model, command)) checks.push_back(std::move(check));
-  for (Check& check : CheckTokenizer(*loaded->tokenizer)) checks.push_back(std::move(check));
+  for (Check& check : CheckTokenizer(loaded->tokenizer)) checks.push_back(std::move(check));
   bool ok = true;
   for (const Check& check : checks) {
     ok = ok && check.ok;

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/json.h"
 #include "engine/base/status.h"
+#include "engine/formats/only_file.h"
 #include "engine/formats/safetensors.h"
 #include "engine/formats/torch_file.h"
 #include "engine/formats/widen.h"
@@ -74,7 +75,7 @@ absl::Status Checkpoint::AddDirectory() {
   for (const Place& place : kPlaces) {
     std::string name(place.file);
     if (name.empty()) {
-      FERMATA_ASSIGN_OR_RETURN(name, OnlyFile(place.extension));
+      FERMATA_ASSIGN_OR_RETURN(name, OnlyFile(directory_, place.extension));
       if (!name.empty()) return Add(name);
       continue;
     }
@@ -150,23 +151,6 @@ absl::Status Checkpoint::AddShards(const std::string& index_path, std::string_vi
     }
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<std::string> Checkpoint::OnlyFile(std::string_view extension) const {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator it(directory_, error), end; !error && it != end;
-       it.increment(error)) {
-    if (it->path().extension() == extension) names.push_back(it->path().filename());
-  }
-  if (error) return absl::NotFoundError(absl::StrCat(directory_, ": ", error.message()));
-  if (names.size() > 1) {
-    std::ranges::sort(names);
-    return absl::InvalidArgumentError(absl::StrCat(
-        directory_,
-        ": several files and no index: give the path of one: ", absl::StrJoin(names, ", ")));
-  }
-  return names.empty() ? "" : names.front();
 }
 
 absl::StatusOr<AlignedBuffer<float>> Checkpoint::Read(std::string_view name,

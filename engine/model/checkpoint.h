@@ -84,8 +84,6 @@ class Checkpoint : public WeightSource {
   absl::StatusOr<StoredTensors> Parse(const MappedFile& file);
   // The files that an index names, each with the extension given.
   absl::Status AddShards(const std::string& index_path, std::string_view extension);
-  // The one file of the extension; empty when there is none.
-  absl::StatusOr<std::string> OnlyFile(std::string_view extension) const;
   // Reads a tensor that `fits`, which is what `wanted` says in errors.
   absl::StatusOr<AlignedBuffer<float>> ReadIf(std::string_view name, const std::string& wanted,
                                               absl::FunctionRef<bool(const StoredTensor&)> fits);

@@ -9,16 +9,10 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "engine/sampling/sampler.h"
+#include "engine/scheduler/prompt.h"
 #include "engine/session/session_store.h"
 
 namespace fermata {
-
-// Text or token ids; neither is an empty prompt.
-struct Prompt {
-  std::string text;
-  std::vector<int32_t> token_ids;  // Used when `text` is empty.
-  bool parse_special = false;      // Whether text that spells a special token becomes that token.
-};
 
 // One turn; fermata/v1/generation.proto says what the fields mean.
 struct TurnRequest {

@@ -13,14 +13,14 @@ ScoreJob::ScoreJob(ScoreRequest request, Engine::ScoreCallback callback, const P
       callback_(std::move(callback)),
       parts_(parts) {}
 
-std::vector<int32_t> ScoreJob::Encode(const Prompt& prompt) const {
-  if (prompt.text.empty()) return prompt.token_ids;
-  return parts_.tokenizer->Encode(prompt.text, prompt.parse_special);
-}
-
 absl::Status ScoreJob::Prepare() {
-  tokens_ = Encode(request_.context);
-  result_.token_ids = Encode(request_.input);
+  const Tokenizer& tokenizer = *parts_.tokenizer;
+  tokens_ = EncodePrompt(tokenizer, request_.context, TextPlace::kStart);
+  // A text with no context has what begins a sequence for one.
+  if (tokens_.empty() && !request_.input.text.empty()) tokens_ = tokenizer.start_ids();
+  result_.token_ids =
+      EncodePrompt(tokenizer, request_.input,
+                   request_.context.empty() ? TextPlace::kStart : TextPlace::kContinuation);
   if (result_.token_ids.empty()) return InvalidField("input", "there is no token to score");
   first_scored_ = std::max<int64_t>(static_cast<int64_t>(tokens_.size()), 1);
   tokens_.insert(tokens_.end(), result_.token_ids.begin(), result_.token_ids.end());

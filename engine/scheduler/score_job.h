@@ -31,7 +31,6 @@ class ScoreJob : public Job {
   void Fail(absl::Status status) override;
 
  private:
-  std::vector<int32_t> Encode(const Prompt& prompt) const;
   void Complete();
 
   const ScoreRequest request_;

@@ -36,15 +36,15 @@ Turn::Turn(TurnRequest request, std::shared_ptr<TurnSink> sink, SessionStore::Le
 }
 
 absl::Status Turn::Prepare() {
-  std::vector<int32_t> prompt = request_.prompt.token_ids;
-  if (!request_.prompt.text.empty()) {
-    prompt = parts_.tokenizer->Encode(request_.prompt.text, request_.prompt.parse_special);
-  }
   if (lease_.valid()) {
     const SessionRecord& record = lease_.record();
     FERMATA_ASSIGN_OR_RETURN(memory_, SamplerMemory::Parse(record.sampler_memory));
     if (record.pending_token.has_value()) tokens_.push_back(*record.pending_token);
   }
+  // Every sequence that has tokens has a pending one.
+  const std::vector<int32_t> prompt =
+      EncodePrompt(*parts_.tokenizer, request_.prompt,
+                   tokens_.empty() ? TextPlace::kStart : TextPlace::kContinuation);
   tokens_.insert(tokens_.end(), prompt.begin(), prompt.end());
   if (tokens_.empty()) {
     return InvalidField("prompt", "a sequence that has no tokens yet needs at least one");

@@ -9,8 +9,11 @@
 #include "engine/base/json.h"
 #include "engine/base/mapped_file.h"
 #include "engine/base/status.h"
+#include "engine/formats/gguf.h"
+#include "engine/formats/only_file.h"
 #include "engine/tokenizer/bpe_tokenizer.h"
 #include "engine/tokenizer/byte_tokenizer.h"
+#include "engine/tokenizer/gguf_tokenizer.h"
 #include "engine/tokenizer/rwkv_tokenizer.h"
 #include "engine/tokenizer/sentencepiece_model.h"
 #include "engine/tokenizer/tokenizer.h"
@@ -72,13 +75,21 @@ constexpr std::array kFileKinds = {
     FileKind{"rwkv_vocab_v20230424.json", Refuse},
 };
 
+constexpr char kGguf[] = ".gguf";
+
+bool IsGguf(const std::string& path) { return std::filesystem::path(path).extension() == kGguf; }
+
 }  // namespace
 
-TokenizerOr Tokenizer::Load(const std::string& directory, int64_t vocab_size) {
+TokenizerOr Tokenizer::Load(const std::string& path, int64_t vocab_size) {
+  std::error_code error;
+  const bool is_directory = std::filesystem::is_directory(path, error);
+  if (!is_directory && IsGguf(path)) return LoadGguf(path, vocab_size);
+  const std::string directory =
+      is_directory ? path : std::filesystem::path(path).parent_path().string();
   for (const FileKind& kind : kFileKinds) {
     File file{.path = directory + "/" + kind.name, .text = {}, .vocab_size = vocab_size};
-    std::error_code ignored;
-    if (!std::filesystem::exists(file.path, ignored)) continue;
+    if (!std::filesystem::exists(file.path, error)) continue;
     FERMATA_ASSIGN_OR_RETURN(file.text, ReadFile(file.path));
     const std::string config_path = directory + "/tokenizer_config.json";
     FERMATA_ASSIGN_OR_RETURN(const auto config, TokenizerConfig::Load(config_path));
@@ -87,10 +98,23 @@ TokenizerOr Tokenizer::Load(const std::string& directory, int64_t vocab_size) {
     FERMATA_RETURN_IF_ERROR(tokenizer->SetStartIds(config, config_path));
     return tokenizer;
   }
+  if (is_directory) {
+    FERMATA_ASSIGN_OR_RETURN(const std::string gguf, OnlyFile(directory, kGguf));
+    if (!gguf.empty()) return LoadGguf(directory + "/" + gguf, vocab_size);
+  }
   if (vocab_size == 256) return std::make_unique<ByteTokenizer>();
   return absl::InvalidArgumentError(directory + "/tokenizer.json: no such file (and a model of " +
                                     std::to_string(vocab_size) +
                                     " tokens is not a byte-level one, which has 256)");
+}
+
+TokenizerOr Tokenizer::LoadGguf(const std::string& path, int64_t vocab_size) {
+  FERMATA_ASSIGN_OR_RETURN(const MappedFile mapped, MappedFile::Open(path));
+  FERMATA_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Parse(mapped.bytes(), path));
+  FERMATA_ASSIGN_OR_RETURN(const TokenizerData data, ReadTokenizerData(file));
+  FERMATA_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, FromData(data, vocab_size));
+  FERMATA_RETURN_IF_ERROR(tokenizer->CheckSize(vocab_size, path));
+  return tokenizer;
 }
 
 absl::Status Tokenizer::CheckSize(int64_t model_vocab_size, const std::string& source) const {

@@ -25,15 +25,17 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  // Loads the tokenizer files of a model's directory. The first that is there counts:
+  // Loads the tokenizer of a model: of a directory, or of one file of weights, which is a GGUF that
+  // carries it or has the tokenizer's files beside it. The first that is there counts:
   //   tokenizer.json             byte-level BPE, or BPE with byte fallback (Llama, Mistral)
   //   tokenizer.model            SentencePiece BPE
   //   rwkv_vocab_v20230424.txt   RWKV World; also as vocab.txt
+  //   the only *.gguf            what it carries
   //   none, and `vocab_size` is 256: one token a byte
   // tokenizer_config.json beside them adds special tokens and the BOS. INVALID_ARGUMENT that names
   // file and field or line when a file is broken, of an unknown kind, or has ids of `vocab_size` or
   // more.
-  static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::string& directory,
+  static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::string& path,
                                                          int64_t vocab_size);
 
   // The tokenizer that a GGUF file carries.
@@ -75,6 +77,8 @@ class Tokenizer {
  private:
   virtual std::vector<int32_t> DoEncode(std::string_view text, bool parse_special,
                                         TextPlace place) const = 0;
+  static absl::StatusOr<std::unique_ptr<Tokenizer>> LoadGguf(const std::string& path,
+                                                             int64_t vocab_size);
   // Error unless all ids are below `model_vocab_size`. `source` names the file.
   absl::Status CheckSize(int64_t model_vocab_size, const std::string& source) const;
   // What `config` says of the BOS in place of what the tokenizer's own file says.
