@@ -34,4 +34,26 @@ std::vector<std::string> SentencePieceOracle::Pieces() const {
   return pieces;
 }
 
+std::vector<float> SentencePieceOracle::Scores() const {
+  std::vector<float> scores;
+  for (int id = 0; id < processor_->library.GetPieceSize(); ++id) {
+    scores.push_back(processor_->library.GetScore(id));
+  }
+  return scores;
+}
+
+std::vector<int> SentencePieceOracle::Types() const {
+  const auto& library = processor_->library;
+  std::vector<int> types;
+  for (int id = 0; id < library.GetPieceSize(); ++id) {
+    const int type = library.IsUnknown(id)   ? 2
+                     : library.IsControl(id) ? 3
+                     : library.IsUnused(id)  ? 5
+                     : library.IsByte(id)    ? 6
+                                             : 1;
+    types.push_back(type);
+  }
+  return types;
+}
+
 }  // namespace fermata

@@ -17,7 +17,11 @@ class SentencePieceOracle {
 
   std::vector<int> Encode(const std::string& text) const;
   std::string Decode(const std::vector<int>& ids) const;
+
   std::vector<std::string> Pieces() const;
+  std::vector<float> Scores() const;
+  // In the numbers of the model's file.
+  std::vector<int> Types() const;
 
  private:
   struct Processor;
