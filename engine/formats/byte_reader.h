@@ -50,8 +50,6 @@ class ByteReader {
   size_t offset_ = 0;
 };
 
-bool IsUtf8(std::string_view text);
-
 }  // namespace fermata
 
 #endif  // FERMATA_ENGINE_FORMATS_BYTE_READER_H_

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/json.h"
 #include "engine/base/status.h"
+#include "engine/base/utf8.h"
 #include "engine/formats/byte_reader.h"
 #include "engine/formats/element_type.h"
 #include "engine/formats/gguf.h"

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/json.h"
 #include "engine/base/status.h"
+#include "engine/base/utf8.h"
 #include "engine/formats/byte_reader.h"
 #include "engine/formats/pickle_opcodes.h"
 
