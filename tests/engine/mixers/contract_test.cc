@@ -21,6 +21,7 @@ struct Case {
   std::string what;
   int64_t hidden;
   Json config;
+  int64_t layer = 0;
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.mixer << ", " << c.what; }
@@ -79,9 +80,76 @@ std::vector<Case> SoftmaxAttentionCases() {
   return cases;
 }
 
+std::vector<Case> RwkvCases() {
+  std::vector<Case> cases = {
+      {"rwkv4", "70 channels", 21, {{"attention_hidden_size", 70}}},
+      {"rwkv5", "plain", 42, {{"num_heads", 6}}},
+      {"rwkv5",
+       "5.1, 33 channels",
+       21,
+       {{"num_heads", 3}, {"attention_hidden_size", 33}, {"decay_per_channel", false}}},
+      {"rwkv5", "5.0", 21, {{"num_heads", 3}, {"decay_per_channel", false}, {"use_gate", false}}},
+      {"rwkv6",
+       "wide values",
+       42,
+       {{"num_heads", 3}, {"expand_v", 1.5}, {"proj_low_rank_dim", 5}, {"gate_low_rank_dim", 7}}},
+      {"rwkv6", "no affine", 24, {{"elementwise_affine", false}, {"gate_fn", "sigmoid"}}},
+      {"rwkv_channel_mix", "37 wide", 21, {{"intermediate_size", 37}}},
+      {"rwkv7_channel_mix", "37 wide", 21, {{"intermediate_size", 37}}},
+  };
+  const Json narrow = {{"head_dim", 7},           {"fuse_norm", false},  {"a_low_rank_dim", 3},
+                       {"decay_low_rank_dim", 5}, {"v_low_rank_dim", 4}, {"gate_low_rank_dim", 6}};
+  Json wide = narrow;
+  wide.update({{"value_dim", 63}, {"fuse_norm", true}});
+  for (const int64_t layer : {0, 2}) {
+    cases.push_back({"rwkv7", "narrow", 21, narrow, layer});
+    cases.push_back({"rwkv7", "wide values", 21, wide, layer});
+  }
+  return cases;
+}
+
+// Of the layers whose recurrences are linear in their state.
+std::vector<Case> RecurrentCases() {
+  const struct {
+    std::string mixer;
+    int64_t hidden;
+    Json config;
+  } rows[] = {
+      {"retention", 42, {{"num_heads", 3}}},
+      {"retention", 42, {{"num_heads", 7}, {"num_kv_heads", 1}, {"feature_map", "relu"}}},
+      {"retention", 42, {{"num_heads", 3}, {"use_short_conv", true}, {"conv_bias", true}}},
+      {"retention", 42, {{"num_heads", 3}, {"use_output_gate", false}, {"expand_v", 0.5}}},
+      {"gla", 42, {{"num_heads", 3}}},
+      {"gla", 42, {{"num_heads", 6}, {"num_kv_heads", 2}, {"expand_k", 1}, {"expand_v", 2}}},
+      {"gla", 42, {{"num_heads", 3}, {"gate_logit_normalizer", 0.05}}},
+      {"gla", 42, {{"num_heads", 3}, {"use_short_conv", true}, {"clamp_min", -1}}},
+      {"delta_net", 42, {{"num_heads", 3}}},
+      {"delta_net", 42, {{"num_heads", 3}, {"use_gate", true}, {"allow_neg_eigval", true}}},
+      {"delta_net", 42, {{"num_heads", 2}, {"use_beta", false}, {"use_short_conv", false}}},
+      {"delta_net", 42, {{"num_heads", 3}, {"qk_activation", "elu"}, {"qk_norm", "sum"}}},
+      {"delta_net", 42, {{"num_heads", 6}, {"expand_k", 0.5}, {"conv_bias", true}}},
+      {"gated_delta_net", 30, {{"num_heads", 3}, {"head_dim", 7}}},
+      {"gated_delta_net", 30, {{"num_heads", 2}, {"num_v_heads", 6}, {"head_dim", 9}}},
+      {"gated_delta_net", 30, {{"num_heads", 2}, {"head_dim", 10}, {"allow_neg_eigval", true}}},
+      {"gated_delta_net", 30, {{"num_heads", 1}, {"head_dim", 9}, {"use_short_conv", false}}},
+      {"mamba2", 21, {{"head_dim", 7}, {"n_groups", 1}, {"state_size", 10}}},
+      {"mamba2", 21, {{"head_dim", 7}, {"n_groups", 3}, {"use_bias", true}}},
+      {"mamba2", 21, {{"head_dim", 14}, {"norm_eps", 1e-5}, {"conv_kernel", 1}}},
+      {"mamba2", 21, {{"head_dim", 7}, {"n_groups", 2}, {"norm_per_group", true}}},
+      {"mamba2", 21, {{"head_dim", 7}, {"n_groups", 1}, {"time_step_limit", {0.5, 40}}}},
+  };
+  std::vector<Case> cases;
+  for (const auto& [mixer, hidden, config] : rows) {
+    cases.push_back({mixer, config.dump(), hidden, config});
+  }
+  return cases;
+}
+
 std::vector<Case> Cases() {
   std::vector<Case> cases = LinearAttentionCases();
   for (const Case& c : SoftmaxAttentionCases()) cases.push_back(c);
+  for (const Case& c : RecurrentCases()) cases.push_back(c);
+  for (const Case& c : RwkvCases()) cases.push_back(c);
   cases.push_back({"gated_mlp", "37 wide", 21, {{"intermediate_size", 37}}});
   return cases;
 }
@@ -116,7 +184,7 @@ class MixerContractTest : public testing::TestWithParam<Case> {
   RandomWeights weights_{3};
   const int64_t hidden_ = GetParam().hidden;
   const std::unique_ptr<Mixer> mixer_ =
-      MakeMixer(GetParam().mixer, hidden_, GetParam().config, weights_);
+      MakeMixer(GetParam().mixer, hidden_, GetParam().config, weights_, GetParam().layer);
 };
 
 TEST_P(MixerContractTest, FormsAgreeAtRandomCuts) {
@@ -191,7 +259,9 @@ TEST_P(MixerContractTest, BatchedEqualsAloneInEveryFormAndOnAnyThreads) {
       }
       Arena arena;
       std::vector<float> out(x.size(), NAN);
-      mixer_->Forward(rows, x.data(), count, out.data(), {.form = form, .arena = &arena});
+      std::vector<float> residual = ValueResidual(*mixer_, x, count);
+      mixer_->Forward(rows, x.data(), count, out.data(),
+                      {.form = form, .arena = &arena, .value_residual = residual.data()});
       EXPECT_EQ(out, expected) << threads << " threads";
       for (size_t i = 0; i < std::size(kRuns); ++i) {
         batched[i].position += kRuns[i];
@@ -213,7 +283,8 @@ TEST_P(MixerContractTest, StateRoundTripsThroughACopy) {
   std::vector<char> bytes(begun.state.size() * sizeof(float));
   if (!bytes.empty()) std::memcpy(bytes.data(), begun.state.data(), bytes.size());
   RandomWeights weights(3);
-  const auto other = MakeMixer(GetParam().mixer, hidden_, GetParam().config, weights);
+  const auto other =
+      MakeMixer(GetParam().mixer, hidden_, GetParam().config, weights, GetParam().layer);
   Sequence resumed(*other);
   if (!bytes.empty()) std::memcpy(resumed.state.data(), bytes.data(), bytes.size());
   resumed.cache = begun.cache;
@@ -260,7 +331,9 @@ TEST_P(MixerContractTest, AMissingTensorIsAnErrorThatNamesIt) {
     if (name.ends_with(".omega")) continue;  // Drawn where it is not stored.
     RandomWeights weights = stored;
     weights.Remove(name);
-    const auto mixer = TryMixer(GetParam().mixer, hidden_, GetParam().config, weights);
+    weights.Remove("m.g_norm.weight");  // Another name for g_norm_swish_gate.
+    const auto mixer =
+        TryMixer(GetParam().mixer, hidden_, GetParam().config, weights, GetParam().layer);
     EXPECT_FALSE(mixer.ok()) << name;
     EXPECT_THAT(std::string(mixer.status().message()), testing::HasSubstr(name));
   }
