@@ -34,10 +34,10 @@ namespace fermata {
 // An added token stands for its content, taken literally.
 class BpeTokenizer : public Tokenizer {
  public:
-  // From a tokenizer.json. `source` names the file in errors: INVALID_ARGUMENT with the JSON path
-  // of what is broken or of a kind that is not supported.
-  static absl::StatusOr<std::unique_ptr<Tokenizer>> Parse(std::string_view json,
-                                                          std::string source);
+  // From a tokenizer.json, whose ids must be below `vocab_size`. `source` names the file in errors:
+  // INVALID_ARGUMENT with the JSON path of what is broken or of a kind that is not supported.
+  static absl::StatusOr<std::unique_ptr<Tokenizer>> Parse(std::string_view json, std::string source,
+                                                          int64_t vocab_size = kMaxTokenId + 1);
 
   struct Parts {
     std::string kind = "bpe";

@@ -39,6 +39,17 @@ absl::StatusOr<std::vector<JsonNode>> Flattened(const JsonNode& node, std::strin
   return flat;
 }
 
+// All ids are below `vocab_size`. Checked before anything is laid out by them.
+absl::Status CheckRange(const JsonNode& file, const std::vector<AddedToken>& added,
+                        const BpeTables& tables, int64_t vocab_size) {
+  int32_t last = -1;
+  for (const AddedToken& token : added) last = std::max(last, token.id);
+  for (const auto& [token, id] : tables.vocab) last = std::max(last, id);
+  if (last < vocab_size) return absl::OkStatus();
+  return file.Error("has ids up to " + std::to_string(last) + ", but the model has " +
+                    std::to_string(vocab_size) + " tokens");
+}
+
 // An added token may stand in the vocabulary too, but then under the same id.
 absl::Status CheckIds(const JsonNode& node, const std::vector<AddedToken>& added,
                       const BpeTables& tables) {
@@ -133,7 +144,8 @@ absl::Status CheckByteLevelDecoder(const JsonNode& node) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> BpeTokenizer::Parse(std::string_view json,
-                                                               std::string source) {
+                                                               std::string source,
+                                                               int64_t vocab_size) {
   FERMATA_ASSIGN_OR_RETURN(const nlohmann::json value, ParseJson(json, source));
   const JsonNode file(value, std::move(source));
   FERMATA_RETURN_IF_ERROR(CheckFile(file));
@@ -143,6 +155,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> BpeTokenizer::Parse(std::string_view 
   FERMATA_ASSIGN_OR_RETURN(parts.pre_tokenizer, PreTokenizer::Parse(file.Field("pre_tokenizer")));
   FERMATA_ASSIGN_OR_RETURN(parts.start_ids, ParsePostProcessor(file.Field("post_processor")));
   FERMATA_ASSIGN_OR_RETURN(BpeTables tables, BpeTables::Parse(file.Field("model")));
+  FERMATA_RETURN_IF_ERROR(CheckRange(file, parts.added, tables, vocab_size));
   FERMATA_RETURN_IF_ERROR(CheckIds(file.Field("added_tokens"), parts.added, tables));
   for (const AddedToken& token : parts.added) {
     if (token.special) tables.special.insert(token.id);

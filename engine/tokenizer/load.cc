@@ -32,7 +32,7 @@ struct File {
 };
 
 TokenizerOr LoadJson(const File& file, const TokenizerConfig&) {
-  return BpeTokenizer::Parse(file.text, file.path);
+  return BpeTokenizer::Parse(file.text, file.path, file.vocab_size);
 }
 
 TokenizerOr LoadSentencePiece(const File& file, const TokenizerConfig& config) {
@@ -92,7 +92,7 @@ TokenizerOr Tokenizer::Load(const std::string& path, int64_t vocab_size) {
     if (!std::filesystem::exists(file.path, error)) continue;
     FERMATA_ASSIGN_OR_RETURN(file.text, ReadFile(file.path));
     const std::string config_path = directory + "/tokenizer_config.json";
-    FERMATA_ASSIGN_OR_RETURN(const auto config, TokenizerConfig::Load(config_path));
+    FERMATA_ASSIGN_OR_RETURN(const auto config, TokenizerConfig::Load(config_path, vocab_size));
     FERMATA_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, kind.load(file, config));
     FERMATA_RETURN_IF_ERROR(tokenizer->CheckSize(vocab_size, file.path));
     FERMATA_RETURN_IF_ERROR(tokenizer->SetStartIds(config, config_path));

@@ -17,9 +17,10 @@ struct TokenizerConfig {
   std::vector<AddedToken> added;   // added_tokens_decoder
 
   // Of a file that is not there: nothing. INVALID_ARGUMENT that names file and field when it is
-  // broken.
-  static absl::StatusOr<TokenizerConfig> Load(const std::string& path);
-  static absl::StatusOr<TokenizerConfig> Parse(std::string_view text, const std::string& source);
+  // broken, or an id is not below `vocab_size`.
+  static absl::StatusOr<TokenizerConfig> Load(const std::string& path, int64_t vocab_size);
+  static absl::StatusOr<TokenizerConfig> Parse(std::string_view text, const std::string& source,
+                                               int64_t vocab_size);
 };
 
 }  // namespace fermata

@@ -13,7 +13,7 @@
 #include "engine/tokenizer/tokenizer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/engine/tokenizer/test_files.h"
+#include "tests/files.h"
 
 namespace fermata {
 namespace {
@@ -68,8 +68,8 @@ void ForEachTokenizer(const std::string& name, Check check) {
       known = true;
       if (!std::filesystem::exists(folder.path() / name)) continue;
       SCOPED_TRACE((folder.path() / file).string());
-      const TestDirectory directory;
-      directory.Link(file, folder.path() / file);
+      const TempDir directory;
+      std::filesystem::create_symlink(folder.path() / file, directory.path() / file);
       const auto tokenizer = Tokenizer::Load(directory.path(), kAnySize);
       if (!tokenizer.ok()) {
         std::cout << "[ SKIPPED  ] " << tokenizer.status().message() << "\n";

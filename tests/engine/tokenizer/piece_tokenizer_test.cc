@@ -8,8 +8,8 @@
 #include "engine/tokenizer/pieces.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/engine/tokenizer/test_files.h"
 #include "tests/engine/tokenizer/test_vocab.h"
+#include "tests/files.h"
 
 namespace fermata {
 namespace {
@@ -182,7 +182,7 @@ TEST(PieceTokenizerTest, TheTemplateAndTheConfigSayWhatASequenceBeginsWith) {
         {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}},
       {"pair", json::array()},
       {"special_tokens", {{"<s>", {{"id", "<s>"}, {"ids", {bos}}, {"tokens", {"<s>"}}}}}}};
-  const TestDirectory directory;
+  const TempDir directory;
   const auto start_ids = [&](const std::string& config) {
     directory.Write("tokenizer.json", file.dump());
     directory.Write("tokenizer_config.json", config);

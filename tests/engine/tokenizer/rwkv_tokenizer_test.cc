@@ -7,8 +7,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/engine/tokenizer/test_files.h"
 #include "tests/engine/tokenizer/test_vocab.h"
+#include "tests/files.h"
 
 namespace fermata {
 namespace {
@@ -69,7 +69,7 @@ TEST(RwkvTokenizerTest, FilesByNameAndByContent) {
         "258": {"content": "<user>", "lstrip": false, "normalized": false, "rstrip": false,
                 "single_word": false, "special": false}}})";
   for (const std::string name : {"rwkv_vocab_v20230424.txt", "vocab.txt"}) {
-    const TestDirectory directory;
+    const TempDir directory;
     directory.Write(name, TestRwkvVocab({"ab"}));
     EXPECT_THAT(Tokenizer::Load(directory.path(), 258).value()->Encode("ab", true),
                 ElementsAre(257));
@@ -81,9 +81,9 @@ TEST(RwkvTokenizerTest, FilesByNameAndByContent) {
     EXPECT_EQ(tokenizer->Decode({98, 0, 258}, false), "a<user>");
     EXPECT_THAT(tokenizer->start_ids(), ElementsAre(0));
     EXPECT_THAT(std::string(Tokenizer::Load(directory.path(), 258).status().message()),
-                HasSubstr(name + ": has ids up to 258, but the model has 258 tokens"));
+                HasSubstr("added_tokens_decoder: has the id 258, but the model has 258 tokens"));
   }
-  const TestDirectory directory;
+  const TempDir directory;
   directory.Write("vocab.txt", "[PAD]\n[UNK]\n");
   EXPECT_THAT(std::string(Tokenizer::Load(directory.path(), 258).status().message()),
               HasSubstr("vocab.txt: line 1: is not of an RWKV World vocabulary"));

@@ -17,7 +17,7 @@
 #include "gtest/gtest.h"
 #include "tests/conformance.h"
 #include "tests/engine/tokenizer/sentencepiece_oracle.h"
-#include "tests/engine/tokenizer/test_files.h"
+#include "tests/files.h"
 
 namespace fermata {
 namespace {
@@ -89,8 +89,8 @@ class AgainstTheLibrary : public testing::Test {
   }
 
   static std::unique_ptr<Tokenizer> Load(const std::filesystem::path& model) {
-    const TestDirectory directory;
-    directory.Link("tokenizer.model", model);
+    const TempDir directory;
+    std::filesystem::create_symlink(model, directory.path() / "tokenizer.model");
     return Tokenizer::Load(directory.path(), 1 << 24).value();
   }
 
@@ -152,11 +152,11 @@ TEST(SentencePieceTest, SmallModelsAsTheLibrary) {
                      user_defined ? kUserDefinedToken : kNormalToken);
       pieces.push_back(piece);
     }
-    const TestDirectory directory;
+    const TempDir directory;
     directory.Write("tokenizer.model", model);
     const auto tokenizer = Tokenizer::Load(directory.path(), 1 << 24);
     ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
-    const SentencePieceOracle library(directory.path() + "/tokenizer.model");
+    const SentencePieceOracle library(directory.path() / "tokenizer.model");
     for (int round = 0; round < 300; ++round) {
       std::string text;
       for (size_t i = random() % 40; i > 0; --i) {
@@ -168,7 +168,7 @@ TEST(SentencePieceTest, SmallModelsAsTheLibrary) {
 }
 
 TEST(SentencePieceTest, ContinuationsHaveNoPrefix) {
-  const TestDirectory directory;
+  const TempDir directory;
   directory.Write("tokenizer.model", kBpe + kPlainSpaces + kSpecials + Piece("a", -2) +
                                          Piece(kMark, -3) + Piece(kMark + "a", -1));
   const auto tokenizer = Tokenizer::Load(directory.path(), 100).value();
@@ -193,7 +193,7 @@ TEST(SentencePieceTest, BytesRoundTripWhereTheyHavePieces) {
     snprintf(name, sizeof(name), "<0x%02X>", byte);
     model += Piece(name, 0, kByteToken);
   }
-  const TestDirectory directory;
+  const TempDir directory;
   directory.Write("tokenizer.model", model);
   const auto tokenizer = Tokenizer::Load(directory.path(), 1000).value();
   std::mt19937 random(2);

@@ -1,19 +1,16 @@
 #include "engine/tokenizer/tokenizer.h"
 
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <random>
 #include <string>
 #include <vector>
-
-#include <unistd.h>
 
 #include "engine/base/utf8.h"
 #include "engine/tokenizer/byte_tokenizer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/tokenizer/test_vocab.h"
+#include "tests/files.h"
 
 namespace fermata {
 namespace {
@@ -98,43 +95,39 @@ TEST(DecodeTest, SpecialTokensDoNotCutCharactersThatGoOnAfterThem) {
 
 class LoadTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::filesystem::remove_all(directory_);
-    std::filesystem::create_directories(directory_);
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-  void Write(const std::string& name, const std::string& text) {
-    std::ofstream(directory_ / name, std::ios::binary) << text;
+  void Write(const std::string& name, const std::string& text) { directory_.Write(name, text); }
+  absl::StatusOr<std::unique_ptr<Tokenizer>> Load(int64_t vocab_size) {
+    return Tokenizer::Load(directory_.path(), vocab_size);
   }
 
-  const std::filesystem::path directory_ =
-      std::filesystem::path(testing::TempDir()) / ("tokenizer_test." + std::to_string(getpid()));
+ private:
+  const TempDir directory_;
 };
 
 TEST_F(LoadTest, ByteTokenizerWithoutFilesAndWith256Tokens) {
-  const auto tokenizer = Tokenizer::Load(directory_.string(), 256);
+  const auto tokenizer = Load(256);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   EXPECT_EQ((*tokenizer)->kind(), "byte");
-  const auto other = Tokenizer::Load(directory_.string(), 257);
+  const auto other = Load(257);
   EXPECT_EQ(other.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(other.status().message()), HasSubstr("tokenizer.json: no such file"));
 }
 
 TEST_F(LoadTest, FilesOfOtherKindsAreRefusedByName) {
   Write("tokenizer.model", "");
-  const auto tokenizer = Tokenizer::Load(directory_.string(), 256);
+  const auto tokenizer = Load(256);
   EXPECT_EQ(tokenizer.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(tokenizer.status().message()), HasSubstr("tokenizer.model"));
 }
 
 TEST_F(LoadTest, BpeFromFileWithIdsInsideTheModelsVocabulary) {
   Write("tokenizer.json", TestTokenizerJson({{"a", "b"}}).dump());
-  const auto tokenizer = Tokenizer::Load(directory_.string(), 257);
+  const auto tokenizer = Load(257);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   EXPECT_EQ((*tokenizer)->kind(), "bpe");
   EXPECT_EQ((*tokenizer)->vocab_size(), 257);
-  EXPECT_TRUE(Tokenizer::Load(directory_.string(), 300).ok());
-  const auto small = Tokenizer::Load(directory_.string(), 256);
+  EXPECT_TRUE(Load(300).ok());
+  const auto small = Load(256);
   EXPECT_EQ(small.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(small.status().message()), HasSubstr("has ids up to 256"));
 }
@@ -146,7 +139,7 @@ TEST_F(LoadTest, BrokenFilesAreErrors) {
     std::string broken = whole.substr(0, random() % whole.size());
     if (round % 2 == 0) broken += RandomBytes(random, random() % 50);
     Write("tokenizer.json", broken);
-    const auto tokenizer = Tokenizer::Load(directory_.string(), 300);
+    const auto tokenizer = Load(300);
     ASSERT_EQ(tokenizer.status().code(), absl::StatusCode::kInvalidArgument);
   }
 }
