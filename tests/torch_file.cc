@@ -22,9 +22,10 @@ std::string OrderedDict() { return PickleGlobal("collections", "OrderedDict") + 
 
 }  // namespace
 
-std::string ZipBytes(const ZipSpec& entries) {
+std::string ZipBytes(const ZipSpec& entries, bool zip64) {
   constexpr size_t kAlignment = 64;
   constexpr size_t kHeader = 30;
+  constexpr uint32_t kElsewhere = 0xffffffff;
   std::string file;
   std::string directory;
   for (const auto& [name, bytes] : entries) {
@@ -33,13 +34,31 @@ std::string ZipBytes(const ZipSpec& entries) {
     const size_t padding = (kAlignment - start % kAlignment) % kAlignment;
     file += "PK\3\4" + ZipHeader(name, bytes.size(), padding + 4) + name + "FB" +
             Bytes<uint16_t>(padding) + std::string(padding, 'Z') + bytes;
-    directory += std::string("PK\1\2") + Bytes<uint16_t>(20) + ZipHeader(name, bytes.size(), 0) +
-                 std::string(2 + 2 + 2 + 4, '\0') + Bytes<uint32_t>(begin) + name;
+    std::string extra;
+    if (zip64) {
+      const std::string size = Bytes<uint64_t>(bytes.size());
+      extra = "XX" + Bytes<uint16_t>(1) + "x" + Bytes<uint16_t>(1) + Bytes<uint16_t>(24) + size +
+              size + Bytes<uint64_t>(begin);
+    }
+    directory += std::string("PK\1\2") + Bytes<uint16_t>(20) +
+                 ZipHeader(name, zip64 ? kElsewhere : bytes.size(), extra.size()) +
+                 std::string(2 + 2 + 2 + 4, '\0') +
+                 Bytes<uint32_t>(zip64 ? kElsewhere : static_cast<uint32_t>(begin)) + name + extra;
   }
-  const std::string count = Bytes<uint16_t>(entries.size());
   const size_t begin = file.size();
-  return file + directory + "PK\5\6" + std::string(4, '\0') + count + count +
-         Bytes<uint32_t>(directory.size()) + Bytes<uint32_t>(begin) + std::string(2, '\0');
+  file += directory;
+  if (zip64) {
+    const std::string count = Bytes<uint64_t>(entries.size());
+    const std::string record = "PK\6\6" + Bytes<uint64_t>(44) + std::string(2 + 2 + 4 + 4, '\0') +
+                               count + count + Bytes<uint64_t>(directory.size()) +
+                               Bytes<uint64_t>(begin);
+    file += record + "PK\6\7" + Bytes<uint32_t>(0) + Bytes<uint64_t>(begin + directory.size()) +
+            Bytes<uint32_t>(1);
+  }
+  const std::string count = Bytes<uint16_t>(zip64 ? 0xffff : entries.size());
+  return file + "PK\5\6" + std::string(4, '\0') + count + count +
+         Bytes<uint32_t>(zip64 ? kElsewhere : static_cast<uint32_t>(directory.size())) +
+         Bytes<uint32_t>(zip64 ? kElsewhere : static_cast<uint32_t>(begin)) + std::string(2, '\0');
 }
 
 std::string PickleInt(int64_t value) {
@@ -83,11 +102,11 @@ std::string PickleBytes(const std::vector<TorchTensor>& tensors, bool ordered) {
   return pickle + ".";
 }
 
-std::string TorchBytes(std::string_view pickle, const ZipSpec& storages) {
+std::string TorchBytes(std::string_view pickle, const ZipSpec& storages, bool zip64) {
   ZipSpec entries = {{"archive/data.pkl", std::string(pickle)}, {"archive/byteorder", "little"}};
   for (const auto& [key, bytes] : storages) entries.push_back({"archive/data/" + key, bytes});
   entries.push_back({"archive/version", "3\n"});
-  return ZipBytes(entries);
+  return ZipBytes(entries, zip64);
 }
 
 }  // namespace fermata

@@ -13,8 +13,9 @@ namespace fermata {
 using ZipSpec = std::vector<std::pair<std::string, std::string>>;
 
 // A zip archive with its entries stored as they are, each at a multiple of 64 bytes as PyTorch pads
-// them. Its check sums are not filled in.
-std::string ZipBytes(const ZipSpec& entries);
+// them. Its check sums are not filled in. As zip64, all sizes and offsets stand in their wide fields,
+// as those past 4 GiB must.
+std::string ZipBytes(const ZipSpec& entries, bool zip64 = false);
 
 // A tensor as torch.save describes it: a view of the storage `key`.
 struct TorchTensor {
@@ -38,7 +39,7 @@ std::string PickleTensor(const TorchTensor& tensor);
 std::string PickleBytes(const std::vector<TorchTensor>& tensors, bool ordered = false);
 
 // The archive "archive" of a pickle and storages by key.
-std::string TorchBytes(std::string_view pickle, const ZipSpec& storages);
+std::string TorchBytes(std::string_view pickle, const ZipSpec& storages, bool zip64 = false);
 
 }  // namespace fermata
 

@@ -118,7 +118,8 @@ bool Decode(const BlockQ6_K& block, float* out) {
       for (int i = 0; i < 32; ++i) {
         const int nibble = quarter < 2 ? low[i] & 15 : low[i] >> 4;
         const int quant = (nibble | (((high[i] >> (2 * quarter)) & 3) << 4)) - 32;
-        out[i] = scale * static_cast<float>(scales[i / 16]) * static_cast<float>(quant);
+        const int sub_scale = scales[i / 16];
+        out[i] = scale * static_cast<float>(sub_scale) * static_cast<float>(quant);
       }
     }
   }

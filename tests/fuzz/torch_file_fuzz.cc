@@ -28,7 +28,8 @@ std::vector<std::string> fermata::FuzzSeeds() {
   for (const bool ordered : {false, true}) {
     const std::string pickle = PickleBytes(tensors, ordered);
     seeds.push_back(pickle);
-    seeds.push_back(TorchBytes(PickleBytes({tensors[0]}, ordered), {{"0", std::string(24, '\0')}}));
+    seeds.push_back(
+        TorchBytes(PickleBytes({tensors[0]}, ordered), {{"0", std::string(24, '\0')}}, ordered));
   }
   return seeds;
 }

@@ -143,11 +143,6 @@ TEST(TorchFileTest, NoPickleIsRun) {
 
 TEST(TorchFileTest, EveryBrokenFileIsAnErrorThatNamesTheCulprit) {
   constexpr int64_t kHuge = int64_t{1} << 60;
-  const std::string right = Right();
-  std::string deflated = right;
-  deflated[deflated.rfind("PK\1\2") + 10] = 8;
-  std::string encrypted = right;
-  encrypted[encrypted.rfind("PK\1\2") + 8] = 1;
   const ZipSpec plain = {{"a/data.pkl", "\x80\x02}."}};
   const struct {
     std::string file;
@@ -157,14 +152,9 @@ TEST(TorchFileTest, EveryBrokenFileIsAnErrorThatNamesTheCulprit) {
       {"\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", "saved by PyTorch before 1.6"},
       {"GGUF", "not a file that PyTorch has saved"},
       {"PK", "not a whole zip archive"},
-      {"PK\3\4" + std::string(100, 'x'), "not a whole zip archive"},
-      {right.substr(0, right.size() - 1), "not a whole zip archive"},
-      {deflated, "zip entry \"archive/version\": compressed"},
-      {encrypted, "zip entry \"archive/version\": encrypted"},
       {ZipBytes({{"x", "y"}}), "a zip archive with no <name>/data.pkl"},
       {ZipBytes({{"data.pkl", "\x80\x02}."}}), "no <name>/data.pkl"},
       {ZipBytes({plain[0], {"b/data.pkl", ""}}), "two pickles"},
-      {ZipBytes({plain[0], plain[0]}), "zip entry \"a/data.pkl\": stands twice"},
       {ZipBytes({plain[0], {"a/byteorder", "big"}}), "its byteorder is not little"},
       {WithPickle(""), "the pickle at byte 2: truncated"},
       {TorchBytes("\x80\x04}.", {}), "the pickle at byte 0: protocol 4, wanted 2"},
@@ -231,24 +221,6 @@ TEST(TorchFileTest, EveryBrokenFileIsAnErrorThatNamesTheCulprit) {
     EXPECT_EQ(status.message().find('\n'), absl::string_view::npos) << status;
     EXPECT_LT(status.message().size(), 1000u);
   }
-}
-
-// The directory's offset of an entry, which is 42 bytes into its record, says where the entry is.
-TEST(TorchFileTest, OverlappingEntriesAreRefused) {
-  std::string file = ZipBytes({{"a/data.pkl", "\x80\x02}."}, {"a/data.pkm", "\x80\x02}."}});
-  const size_t first = file.find("PK\1\2");
-  const size_t second = file.find("PK\1\2", first + 1);
-  file.replace(second + 42, 4, file.substr(first + 42, 4));
-  EXPECT_FALSE(ReadNumbers(ParseTorchFile, file).ok());
-  // One entry in the other's bytes, each with a header of its own.
-  const std::string inner = ZipBytes({{"a/data/0", Floats(2)}});
-  const size_t inner_size = inner.find("PK\1\2");
-  file = ZipBytes({{"a/outer", inner.substr(0, inner_size)}, {"a/data/0", Floats(2)}});
-  const size_t record = file.rfind("PK\1\2");
-  const auto inside = static_cast<uint32_t>(file.find("PK\3\4", 4));
-  file.replace(record + 42, 4, Bytes(inside));
-  EXPECT_THAT(std::string(ReadNumbers(ParseTorchFile, file).status().message()),
-              HasSubstr("zip entries \"a/outer\" and \"a/data/0\" overlap"));
 }
 
 TEST(TorchFileTest, EveryTruncationIsRefused) {
