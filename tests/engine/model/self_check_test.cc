@@ -2,6 +2,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/engine/model/models.h"
+#include "tests/random_weights.h"
 
 namespace fermata {
 namespace {

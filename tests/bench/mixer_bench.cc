@@ -1,0 +1,84 @@
+// What each mixer's three forms cost, by the length of the run, with softmax attention of the same
+// shape beside them: where linear attention begins to win. One sequence, one layer, random weights.
+//
+//   mixer_bench --benchmark_filter='gla/.*' --benchmark_format=console
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "benchmark/benchmark.h"
+#include "engine/mixers/mixer.h"
+#include "nlohmann/json.hpp"
+#include "tests/random_weights.h"
+
+namespace fermata {
+namespace {
+
+constexpr int64_t kHidden = 768;
+constexpr int64_t kLongest = 16384;
+// The parallel form holds all pairs of tokens: 2 GiB a head at 16,384.
+constexpr int64_t kLongestParallel = 4096;
+
+// The smallest of published shapes: 768 wide, heads of 64 where the mixer allows it.
+const std::map<std::string, nlohmann::json>& Configs() {
+  static const std::map<std::string, nlohmann::json> configs = {
+      {"linear_attn", {{"num_heads", 12}, {"feature_map", "elu"}, {"norm_feature_map", true}}},
+      {"softmax_attn", {{"num_heads", 12}}},
+  };
+  return configs;
+}
+
+void Run(benchmark::State& bench, const std::string& name, const nlohmann::json& config,
+         Form form) {
+  ConfigReader reader(config, "config.json");
+  RandomWeights weights(/*seed=*/1);
+  const auto mixer = CreateMixer(name, {.hidden_size = kHidden,
+                                        .layer = 0,
+                                        .config = &reader,
+                                        .weights = WeightScope(weights, "m.")})
+                         .value();
+  const int64_t count = bench.range(0);
+  const std::vector<float> x = RandomNormals(2, count * kHidden);
+  std::vector<float> out(x.size());
+  std::vector<float> value_residual(count * mixer->value_residual_floats());
+  Arena arena;
+  for (auto _ : bench) {
+    std::vector<float> state(StateFloats(*mixer));
+    std::vector<float> cache;
+    const SequenceRows rows{.begin = 0, .count = count, .state = state.data(), .cache = &cache};
+    mixer->Forward({&rows, 1}, x.data(), count, out.data(),
+                   {.form = form, .arena = &arena, .value_residual = value_residual.data()});
+    benchmark::DoNotOptimize(out.data());
+  }
+  bench.counters["us_per_token"] = benchmark::Counter(
+      static_cast<double>(count) * 1e-6,
+      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+
+void RegisterAll() {
+  for (const auto& [name, config] : Configs()) {
+    for (const Form form : {Form::kRecurrent, Form::kChunkwise, Form::kParallel}) {
+      const std::string benchmark = name + "/" + std::string(FormName(form));
+      benchmark::RegisterBenchmark(benchmark.c_str(),
+                                   [name = name, config = config, form](benchmark::State& bench) {
+                                     Run(bench, name, config, form);
+                                   })
+          ->RangeMultiplier(4)
+          ->Range(64, form == Form::kParallel ? kLongestParallel : kLongest)
+          ->UseRealTime()
+          ->Unit(benchmark::kMillisecond);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fermata
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  fermata::RegisterAll();
+  benchmark::RunSpecifiedBenchmarks();
+}
