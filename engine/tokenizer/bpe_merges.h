@@ -26,8 +26,6 @@ class BpeMerges {
   // and no change, when the pair has a merge already.
   bool Add(int32_t left, int32_t right, Merge merge);
 
-  const absl::flat_hash_map<uint64_t, Merge>& all() const { return merges_; }
-
   // Merges `symbols`, which must be fewer than 2^31, until there is nothing more to merge. Takes
   // O(n log n).
   void Apply(std::vector<int32_t>& symbols) const;

@@ -125,11 +125,6 @@ Normalizer Normalizer::SentencePiece(bool prefix) {
   return normalizer;
 }
 
-bool Normalizer::prepends() const {
-  return std::any_of(steps_.begin(), steps_.end(),
-                     [](const Step& step) { return step.kind == Kind::kPrepend; });
-}
-
 std::string Normalizer::Normalize(std::string_view text, TextPlace place) const {
   std::string result(text);
   for (const Step& step : steps_) {

@@ -23,8 +23,6 @@ class Normalizer {
 
   // Whether it changes no text.
   bool empty() const { return steps_.empty(); }
-  // Whether it puts something in front of a text.
-  bool prepends() const;
   // `text` must be UTF-8; so is the result. Nothing is prepended to an empty text, nor to one that
   // is a continuation. Takes O(n log n), also for long runs of marks.
   std::string Normalize(std::string_view text, TextPlace place) const;

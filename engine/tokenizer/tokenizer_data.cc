@@ -120,6 +120,15 @@ std::vector<AddedToken> AddedOf(const TokenizerData& data, bool pieces) {
   return added;
 }
 
+// The tokens' spellings, without those that stand for nothing.
+std::vector<std::string> Spellings(const TokenizerData& data) {
+  std::vector<std::string> tokens = data.tokens;
+  for (size_t id = 0; id < tokens.size(); ++id) {
+    if (TypeOf(data, id) == kUnusedToken) tokens[id].clear();
+  }
+  return tokens;
+}
+
 TokenizerOr FromRwkv(const TokenizerData& data) {
   std::vector<std::string> tokens(data.tokens.size());
   for (size_t id = 0; id < tokens.size(); ++id) {
@@ -165,7 +174,7 @@ TokenizerOr FromGpt2(const TokenizerData& data) {
   parts.added = AddedOf(data, /*pieces=*/false);
   FERMATA_ASSIGN_OR_RETURN(parts.pre_tokenizer, PreTokenizer::ByteLevel(cuts->pattern));
   FERMATA_ASSIGN_OR_RETURN(parts.model, ByteBpe::Create(tables));
-  parts.tokens = data.tokens;
+  parts.tokens = Spellings(data);
   return std::make_unique<BpeTokenizer>(std::move(parts));
 }
 
@@ -200,7 +209,7 @@ TokenizerOr FromLlama(const TokenizerData& data) {
   parts.normalizer = Normalizer::SentencePiece(data.add_space_prefix);
   parts.added = AddedOf(data, /*pieces=*/true);
   FERMATA_ASSIGN_OR_RETURN(parts.model, PieceBpe::Create(pieces));
-  parts.tokens = data.tokens;
+  parts.tokens = Spellings(data);
   parts.strips_space_at_start = data.add_space_prefix;
   return std::make_unique<BpeTokenizer>(std::move(parts));
 }

@@ -199,6 +199,44 @@ TEST(TokenizerDataTest, PreTokenizersCutByTheirNames) {
   EXPECT_THAT(Tokenizer::FromData(data, 1000).value()->start_ids(), ElementsAre());
 }
 
+TEST(TokenizerDataTest, UnusedTokensStandForNothing) {
+  auto gpt2 = Gpt2Data("gpt-2");
+  gpt2.types.assign(256, kNormalToken);
+  TokenizerData llama{.source = "f",
+                      .model = "llama",
+                      .tokens = {"<unk>", "[", "P"},
+                      .scores = {0, -1, -2},
+                      .types = {kUnknownToken, kNormalToken, kNormalToken}};
+  for (TokenizerData* data : {&gpt2, &llama}) {
+    data->tokens.push_back("[P");
+    data->types.push_back(kUnusedToken);
+    data->scores.push_back(0);
+    const auto tokenizer = Tokenizer::FromData(*data, 300);
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+    const auto id = static_cast<int32_t>(data->tokens.size()) - 1;
+    EXPECT_EQ((*tokenizer)->vocab_size(), id + 1);
+    EXPECT_EQ((*tokenizer)->TokenBytes(id), "");
+    for (const int32_t each : (*tokenizer)->Encode("[P", false)) EXPECT_NE(each, id);
+  }
+}
+
+// User-defined tokens are cut out whatever parse_special says; control tokens when it is set.
+TEST(TokenizerDataTest, ControlAndUserDefinedTokensAreCutOut) {
+  auto data = Gpt2Data("gpt-2", {"a b"});
+  data.types.assign(data.tokens.size(), kNormalToken);
+  for (const auto& [token, type] :
+       {std::pair("<|end|>", kControlToken), std::pair("   ", kUserDefinedToken)}) {
+    data.tokens.emplace_back(token);
+    data.types.push_back(type);
+  }
+  const auto tokenizer = Tokenizer::FromData(data, 300).value();
+  EXPECT_THAT(tokenizer->Encode("ab   ab<|end|>", true), ElementsAre(256, 258, 256, 257));
+  EXPECT_EQ(tokenizer->Encode("   <|end|>", false).size(), 8u);
+  EXPECT_TRUE(tokenizer->IsSpecial(257));
+  EXPECT_FALSE(tokenizer->IsSpecial(258));
+  EXPECT_EQ(tokenizer->Decode({256, 257, 258}, false), "ab   ");
+}
+
 TEST(TokenizerDataTest, BrokenDataAreErrorsThatSayWhat) {
   const auto llama = [] {
     return TokenizerData{.source = "f",
