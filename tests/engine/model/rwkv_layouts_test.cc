@@ -2,8 +2,8 @@
 // converters do it: the logits are the same. That they are right for some of the names is what the
 // conformance test says.
 
+#include <cctype>
 #include <cmath>
-#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -11,186 +11,16 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/conformance.h"
 #include "tests/engine/model/cases.h"
 #include "tests/engine/model/models.h"
+#include "tests/engine/model/rwkv_tensors.h"
 #include "tests/files.h"
 #include "tests/gguf_file.h"
-#include "tests/random_weights.h"
 
 namespace fermata {
 namespace {
 
 using Json = nlohmann::json;
-using Shape = std::vector<int64_t>;
-using Tensors = std::map<std::string, TestTensor>;
-
-constexpr int64_t kLayers = 4, kHidden = 24, kHeads = 3, kHeadDim = 8, kInner = 40, kVocab = 19;
-constexpr int64_t kRank = 5;  // Of what RWKV-6 and -7 have at low rank; the other ranks are near.
-
-// Tensors of BlinkDL's.
-class Author {
- public:
-  void Add(const std::string& name, Shape shape, double mean = 0, double scale = 0.3) {
-    int64_t size = 1;
-    for (const int64_t extent : shape) size *= extent;
-    std::vector<float> values = RandomNormals(tensors_.size(), size);
-    for (float& value : values) value = static_cast<float>(mean + scale * value);
-    tensors_[name] = {std::move(shape), std::move(values)};
-  }
-  void AddNorm(const std::string& name) {
-    Add(name + ".weight", {kHidden}, 1);
-    Add(name + ".bias", {kHidden});
-  }
-  void AddVectors(const std::string& prefix, const std::vector<std::string>& names) {
-    for (const std::string& name : names) Add(prefix + name, {1, 1, kHidden});
-  }
-  void AddMatrices(const std::string& prefix, const std::vector<std::string>& names) {
-    for (const std::string& name : names) Add(prefix + name + ".weight", {kHidden, kHidden});
-  }
-  // All but what the two modules of a block have beside their square matrices.
-  void AddSkeleton(bool receptance, const std::function<void(const std::string& block)>& add) {
-    Add("emb.weight", {kVocab, kHidden}, 0, 1);
-    Add("head.weight", {kVocab, kHidden});
-    AddNorm("ln_out");
-    AddNorm("blocks.0.ln0");
-    for (int64_t layer = 0; layer < kLayers; ++layer) {
-      const std::string block = "blocks." + std::to_string(layer) + ".";
-      AddNorm(block + "ln1");
-      AddNorm(block + "ln2");
-      AddMatrices(block + "att.", {"receptance", "key", "value", "output"});
-      Add(block + "ffn.key.weight", {kInner, kHidden});
-      Add(block + "ffn.value.weight", {kHidden, kInner});
-      if (receptance) AddMatrices(block + "ffn.", {"receptance"});
-      add(block);
-    }
-  }
-  Tensors tensors() const { return tensors_; }
-
- private:
-  Tensors tensors_;
-};
-
-Tensors Rwkv4() {
-  Author author;
-  author.AddSkeleton(true, [&](const std::string& block) {
-    author.AddVectors(block + "att.", {"time_mix_r", "time_mix_k", "time_mix_v"});
-    author.AddVectors(block + "ffn.", {"time_mix_r", "time_mix_k"});
-    author.Add(block + "att.time_decay", {kHidden});
-    author.Add(block + "att.time_first", {kHidden});
-  });
-  return author.tensors();
-}
-
-Tensors Rwkv5() {
-  Author author;
-  author.AddSkeleton(true, [&](const std::string& block) {
-    author.AddVectors(block + "att.", {"time_mix_r", "time_mix_k", "time_mix_v", "time_mix_g"});
-    author.AddVectors(block + "ffn.", {"time_mix_r", "time_mix_k"});
-    author.AddMatrices(block + "att.", {"gate"});
-    author.AddNorm(block + "att.ln_x");
-    author.Add(block + "att.time_decay", {kHeads, kHeadDim});
-    author.Add(block + "att.time_faaaa", {kHeads, kHeadDim});
-  });
-  return author.tensors();
-}
-
-Tensors Rwkv6() {
-  Author author;
-  author.AddSkeleton(true, [&](const std::string& block) {
-    const std::string att = block + "att.";
-    author.AddVectors(att, {"time_maa_x", "time_maa_w", "time_maa_k", "time_maa_v", "time_maa_r",
-                            "time_maa_g", "time_decay"});
-    author.AddVectors(block + "ffn.", {"time_maa_r", "time_maa_k"});
-    author.AddMatrices(att, {"gate"});
-    author.AddNorm(att + "ln_x");
-    author.Add(att + "time_maa_w1", {kHidden, 5 * kRank});
-    author.Add(att + "time_maa_w2", {5, kRank, kHidden});
-    author.Add(att + "time_decay_w1", {kHidden, kRank + 1});
-    author.Add(att + "time_decay_w2", {kRank + 1, kHidden});
-    author.Add(att + "time_faaaa", {kHeads, kHeadDim});
-  });
-  return author.tensors();
-}
-
-Tensors Rwkv7() {
-  Author author;
-  author.AddSkeleton(false, [&](const std::string& block) {
-    const std::string att = block + "att.";
-    author.AddVectors(att,
-                      {"x_r", "x_w", "x_k", "x_v", "x_a", "x_g", "w0", "a0", "v0", "k_k", "k_a"});
-    author.AddVectors(block + "ffn.", {"x_k"});
-    author.AddNorm(att + "ln_x");
-    author.Add(att + "r_k", {kHeads, kHeadDim});
-    for (const auto& [letter, rank] : std::vector<std::pair<std::string, int64_t>>{
-             {"w", kRank}, {"a", kRank + 1}, {"v", kRank + 2}, {"g", kRank + 3}}) {
-      author.Add(att + letter + "1", {kHidden, rank});
-      author.Add(att + letter + "2", {rank, kHidden});
-    }
-  });
-  return author.tensors();
-}
-
-// The rearrangements that converters are made of.
-
-TestTensor Reshaped(TestTensor tensor, Shape shape) {
-  tensor.shape = std::move(shape);
-  return tensor;
-}
-
-// The last two axes change places.
-TestTensor Transposed(const TestTensor& tensor) {
-  TestTensor out = tensor;
-  const int64_t columns = tensor.shape.back(), rows = *(tensor.shape.end() - 2);
-  std::swap(out.shape.back(), *(out.shape.end() - 2));
-  for (size_t i = 0; i < tensor.values.size(); ++i) {
-    const auto at = static_cast<int64_t>(i);
-    const int64_t matrix = at / (rows * columns), row = at / columns % rows;
-    out.values[matrix * rows * columns + at % columns * rows + row] = tensor.values[i];
-  }
-  return out;
-}
-
-// The parts `order` of a tensor's first axis, which is cut into as many.
-TestTensor Reordered(const TestTensor& tensor, const std::vector<int>& order) {
-  TestTensor out{tensor.shape, {}};
-  const size_t part = tensor.values.size() / order.size();
-  for (const int index : order) {
-    const auto begin = tensor.values.begin() + static_cast<std::ptrdiff_t>(index * part);
-    out.values.insert(out.values.end(), begin, begin + static_cast<std::ptrdiff_t>(part));
-  }
-  return out;
-}
-
-TestTensor Scaled(TestTensor tensor, float factor) {
-  for (float& value : tensor.values) value *= factor;
-  return tensor;
-}
-
-TestTensor Stacked(const Tensors& tensors, const std::string& prefix,
-                   const std::vector<std::string>& names, Shape shape) {
-  TestTensor out{std::move(shape), {}};
-  for (const std::string& name : names) {
-    const std::vector<float>& part = tensors.at(prefix + name).values;
-    out.values.insert(out.values.end(), part.begin(), part.end());
-  }
-  return out;
-}
-
-// Tensors under other names. `replacements` apply in their order.
-Tensors Renamed(const Tensors& tensors,
-                const std::vector<std::pair<std::string, std::string>>& replacements) {
-  Tensors renamed;
-  for (const auto& [name, tensor] : tensors) {
-    std::string other = name;
-    for (const auto& [from, to] : replacements) {
-      const size_t at = other.find(from);
-      if (at != std::string::npos) other.replace(at, from.size(), to);
-    }
-    renamed[other] = tensor;
-  }
-  return renamed;
-}
 
 // Models from directories.
 
@@ -214,9 +44,9 @@ struct Directory {
 
 std::vector<float> Logits(const Model& model) {
   EXPECT_THAT(model.info().remarks, testing::IsEmpty());
-  EXPECT_EQ(model.info().num_layers, kLayers);
+  EXPECT_EQ(model.info().num_layers, kRwkvLayers);
   SequenceState state = model.NewState();
-  return Feed(model, state, RandomTokens(40, kVocab, 1), Form::kRecurrent).logits;
+  return Feed(model, state, RandomTokens(40, kRwkvVocab, 1), Form::kRecurrent).logits;
 }
 
 std::vector<float> Logits(const Directory& directory, const Json& fields = Json::object()) {
@@ -249,8 +79,9 @@ Tensors ToTransformers(const Tensors& tensors, const std::vector<std::string>& m
 }
 
 Json TransformersConfig(const std::string& model_type) {
-  return {{"model_type", model_type},     {"vocab_size", kVocab},  {"hidden_size", kHidden},
-          {"num_hidden_layers", kLayers}, {"head_size", kHeadDim}, {"intermediate_size", kInner}};
+  return {{"model_type", model_type},   {"vocab_size", kRwkvVocab},
+          {"hidden_size", kRwkvHidden}, {"num_hidden_layers", kRwkvLayers},
+          {"head_size", kRwkvHeadDim},  {"intermediate_size", kRwkvInner}};
 }
 
 TEST(RwkvLayoutsTest, TransformersRwkv4) {
@@ -301,11 +132,11 @@ TEST(RwkvLayoutsTest, Rwkv5InItsSeveralShapes) {
   const Tensors author = Rwkv5();
   const auto expected = Logits(Directory(author));
   Tensors deep = author, logarithm = author;
-  for (int64_t layer = 0; layer < kLayers; ++layer) {
+  for (int64_t layer = 0; layer < kRwkvLayers; ++layer) {
     const std::string att = "blocks." + std::to_string(layer) + ".att.";
     for (const char* name : {"time_decay", "time_faaaa"}) {
       TestTensor& tensor = deep[att + name];
-      tensor = Reshaped(tensor, {kHeads, kHeadDim, 1});
+      tensor = Reshaped(tensor, {kRwkvHeads, kRwkvHeadDim, 1});
     }
     logarithm.erase(att + "time_faaaa");
     TestTensor& first = logarithm[att + "time_first"] = author.at(att + "time_faaaa");
@@ -324,27 +155,27 @@ TEST(RwkvLayoutsTest, Rwkv5InItsSeveralShapes) {
 Tensors ToFla6(const Tensors& author) {
   const std::vector<int> order = {3, 0, 1, 2, 4};  // r, w, k, v, g of w, k, v, r, g.
   Tensors tensors = author;
-  for (int64_t layer = 0; layer < kLayers; ++layer) {
+  for (int64_t layer = 0; layer < kRwkvLayers; ++layer) {
     const std::string block = "blocks." + std::to_string(layer) + ".", att = block + "att.";
     const auto take = [&](const std::string& name) {
       return std::move(tensors.extract(name).mapped());
     };
     tensors[att + "x_bias"] =
-        Stacked(author, att + "time_maa_", {"r", "w", "k", "v", "g"}, {5, kHidden});
+        Stacked(author, att + "time_maa_", {"r", "w", "k", "v", "g"}, {5, kRwkvHidden});
     for (const char* letter : {"r", "w", "k", "v", "g"}) tensors.erase(att + "time_maa_" + letter);
-    tensors[att + "x_proj.0.mu"] = Reshaped(take(att + "time_maa_x"), {kHidden});
+    tensors[att + "x_proj.0.mu"] = Reshaped(take(att + "time_maa_x"), {kRwkvHidden});
     tensors[att + "x_proj.0.linear.weight"] =
         Reordered(Transposed(take(att + "time_maa_w1")), order);
-    tensors[att + "x_proj.2.weight"] =
-        Transposed(Reshaped(Reordered(take(att + "time_maa_w2"), order), {5 * kRank, kHidden}));
+    tensors[att + "x_proj.2.weight"] = Transposed(
+        Reshaped(Reordered(take(att + "time_maa_w2"), order), {5 * kRwkvRank, kRwkvHidden}));
     tensors[att + "w_proj.linear.lora.0.weight"] = Transposed(take(att + "time_decay_w1"));
     tensors[att + "w_proj.linear.lora.2.weight"] = Transposed(take(att + "time_decay_w2"));
-    tensors[att + "w_proj.linear.lora.2.bias"] = Reshaped(take(att + "time_decay"), {kHidden});
+    tensors[att + "w_proj.linear.lora.2.bias"] = Reshaped(take(att + "time_decay"), {kRwkvHidden});
     tensors[att + "bonus"] = take(att + "time_faaaa");
     for (const auto& [mu, module] :
          {std::pair("time_maa_k", "key"), {"time_maa_r", "receptance"}}) {
       const std::string ffn = block + "ffn.";
-      tensors[ffn + module + ".mu"] = Reshaped(take(ffn + mu), {kHidden});
+      tensors[ffn + module + ".mu"] = Reshaped(take(ffn + mu), {kRwkvHidden});
       tensors[ffn + module + ".linear.weight"] = take(ffn + module + ".weight");
     }
   }
@@ -366,11 +197,15 @@ Tensors ToFla6(const Tensors& author) {
 
 TEST(RwkvLayoutsTest, FlaRwkv6) {
   const Tensors author = Rwkv6();
-  const Json config = {{"model_type", "rwkv6"},         {"vocab_size", kVocab},
-                       {"hidden_size", kHidden},        {"num_hidden_layers", kLayers},
-                       {"num_heads", kHeads},           {"expand_k", 1},
-                       {"intermediate_size", kInner},   {"proj_low_rank_dim", kRank},
-                       {"gate_low_rank_dim", kRank + 1}};
+  const Json config = {{"model_type", "rwkv6"},
+                       {"vocab_size", kRwkvVocab},
+                       {"hidden_size", kRwkvHidden},
+                       {"num_hidden_layers", kRwkvLayers},
+                       {"num_heads", kRwkvHeads},
+                       {"expand_k", 1},
+                       {"intermediate_size", kRwkvInner},
+                       {"proj_low_rank_dim", kRwkvRank},
+                       {"gate_low_rank_dim", kRwkvRank + 1}};
   EXPECT_EQ(Logits(Directory(ToFla6(author), config)),
             Logits(Directory(author), {{"g_norm_eps", 1e-5}}));
 }
@@ -384,20 +219,20 @@ Tensors ToFla7(const Tensors& author, bool stacked) {
     const std::string prefix = name.substr(0, dot + 1), last = name.substr(dot + 1);
     const bool low_rank = last.size() == 2 && std::isdigit(last[1]) != 0;
     if (low_rank && last[1] == '0') {
-      tensors[prefix + last[0] + "_lora.lora.2.bias"] = Reshaped(tensor, {kHidden});
+      tensors[prefix + last[0] + "_lora.lora.2.bias"] = Reshaped(tensor, {kRwkvHidden});
     } else if (low_rank) {
       tensors[prefix + last[0] + "_lora.lora." + (last[1] == '1' ? "0" : "2") + ".weight"] =
           Transposed(tensor);
     } else if (last == "k_k" || last == "k_a" || name.ends_with("ffn.x_k")) {
-      tensors[name] = Reshaped(tensor, {kHidden});
+      tensors[name] = Reshaped(tensor, {kRwkvHidden});
     } else if (!stacked || !last.starts_with("x_")) {
       tensors[name] = tensor;
     }
   }
-  for (int64_t layer = 0; stacked && layer < kLayers; ++layer) {
+  for (int64_t layer = 0; stacked && layer < kRwkvLayers; ++layer) {
     const std::string att = "blocks." + std::to_string(layer) + ".att.";
     tensors[att + "x_x"] =
-        Stacked(author, att + "x_", {"r", "w", "k", "v", "a", "g"}, {6, kHidden});
+        Stacked(author, att + "x_", {"r", "w", "k", "v", "a", "g"}, {6, kRwkvHidden});
   }
   return Renamed(tensors, {{"emb.", "model.embeddings."},
                            {"blocks.", "model.layers."},
@@ -416,11 +251,16 @@ Tensors ToFla7(const Tensors& author, bool stacked) {
 
 TEST(RwkvLayoutsTest, FlaRwkv7) {
   const Tensors author = Rwkv7();
-  const Json config = {{"model_type", "rwkv7"},       {"vocab_size", kVocab},
-                       {"hidden_size", kHidden},      {"num_hidden_layers", kLayers},
-                       {"head_dim", kHeadDim},        {"intermediate_size", kInner},
-                       {"decay_low_rank_dim", kRank}, {"a_low_rank_dim", kRank + 1},
-                       {"v_low_rank_dim", kRank + 2}, {"gate_low_rank_dim", kRank + 3},
+  const Json config = {{"model_type", "rwkv7"},
+                       {"vocab_size", kRwkvVocab},
+                       {"hidden_size", kRwkvHidden},
+                       {"num_hidden_layers", kRwkvLayers},
+                       {"head_dim", kRwkvHeadDim},
+                       {"intermediate_size", kRwkvInner},
+                       {"decay_low_rank_dim", kRwkvRank},
+                       {"a_low_rank_dim", kRwkvRank + 1},
+                       {"v_low_rank_dim", kRwkvRank + 2},
+                       {"gate_low_rank_dim", kRwkvRank + 3},
                        {"fuse_norm", false}};
   const auto expected = Logits(Directory(author), {{"g_norm_eps", 8e-5}});
   EXPECT_EQ(Logits(Directory(ToFla7(author, false), config)), expected);
@@ -431,10 +271,10 @@ GgufSpec Gguf(const std::string& arch, const Tensors& tensors,
               std::vector<std::pair<std::string, std::string>> keys) {
   GgufSpec spec;
   spec.keys = {{"general.architecture", GgufString(arch)},
-               {arch + ".embedding_length", GgufUint32(kHidden)},
-               {arch + ".block_count", GgufUint32(kLayers)},
-               {arch + ".feed_forward_length", GgufUint32(kInner)},
-               {arch + ".wkv.head_size", GgufUint32(kHeadDim)}};
+               {arch + ".embedding_length", GgufUint32(kRwkvHidden)},
+               {arch + ".block_count", GgufUint32(kRwkvLayers)},
+               {arch + ".feed_forward_length", GgufUint32(kRwkvInner)},
+               {arch + ".wkv.head_size", GgufUint32(kRwkvHeadDim)}};
   spec.keys.insert(spec.keys.end(), keys.begin(), keys.end());
   for (const auto& [name, tensor] : tensors) {
     const FileTensor file = F32Tensor(name, tensor.shape, tensor.values);
@@ -469,22 +309,22 @@ Tensors ToGguf6(const Tensors& author, int64_t rescale_every, bool fused) {
     } else if (last == "time_decay_w1" || last == "time_decay_w2") {
       tensors[prefix + last.substr(5) + ".weight"] = Transposed(tensor);
     } else if (last == "time_decay") {
-      tensors[prefix + "decay.weight"] = Reshaped(tensor, {kHidden});
+      tensors[prefix + "decay.weight"] = Reshaped(tensor, {kRwkvHidden});
     } else if (last == "time_faaaa") {
       tensors[prefix + "first.weight"] = tensor;
     } else if (last.starts_with("time_maa_")) {
       const bool stacked = fused && name.find(".att.") != std::string::npos && last != "time_maa_x";
       if (!stacked)
-        tensors[prefix + "lerp_" + last.back() + ".weight"] = Reshaped(tensor, {kHidden});
+        tensors[prefix + "lerp_" + last.back() + ".weight"] = Reshaped(tensor, {kRwkvHidden});
     } else {
       tensors[name] = tensor;
     }
   }
-  for (int64_t layer = 0; layer < kLayers; ++layer) {
+  for (int64_t layer = 0; layer < kRwkvLayers; ++layer) {
     const std::string block = "blocks." + std::to_string(layer) + ".", att = block + "att.";
     if (fused) {
       tensors[att + "lerp_fused.weight"] =
-          Stacked(author, att + "time_maa_", {"w", "k", "v", "r", "g"}, {5, 1, 1, kHidden});
+          Stacked(author, att + "time_maa_", {"w", "k", "v", "r", "g"}, {5, 1, 1, kRwkvHidden});
     }
     if (rescale_every == 0) continue;
     const float factor = std::exp2(-static_cast<float>(layer / rescale_every));
@@ -498,8 +338,8 @@ Tensors ToGguf6(const Tensors& author, int64_t rescale_every, bool fused) {
 TEST(RwkvLayoutsTest, GgufRwkv6) {
   const Tensors author = Rwkv6();
   const std::vector<std::pair<std::string, std::string>> keys = {
-      {"rwkv6.time_mix_extra_dim", GgufUint32(kRank)},
-      {"rwkv6.time_decay_extra_dim", GgufUint32(kRank + 1)}};
+      {"rwkv6.time_mix_extra_dim", GgufUint32(kRwkvRank)},
+      {"rwkv6.time_decay_extra_dim", GgufUint32(kRwkvRank + 1)}};
   for (const bool fused : {false, true}) {
     EXPECT_EQ(Logits(Directory(Gguf("rwkv6", ToGguf6(author, 0, fused), keys))),
               Logits(Directory(author)));
@@ -524,15 +364,15 @@ Tensors ToGguf7(const Tensors& author) {
     } else if (last == "weight" || last == "bias") {
       tensors[name] = tensor;
     } else if (name.ends_with("ffn.x_k")) {
-      tensors[prefix + "lerp_k.weight"] = Reshaped(tensor, {kHidden});
+      tensors[prefix + "lerp_k.weight"] = Reshaped(tensor, {kRwkvHidden});
     } else if (!last.starts_with("x_")) {
-      tensors[name + ".weight"] = Reshaped(tensor, {kHidden});
+      tensors[name + ".weight"] = Reshaped(tensor, {kRwkvHidden});
     }
   }
-  for (int64_t layer = 0; layer < kLayers; ++layer) {
+  for (int64_t layer = 0; layer < kRwkvLayers; ++layer) {
     const std::string att = "blocks." + std::to_string(layer) + ".att.";
     tensors[att + "lerp_fused.weight"] =
-        Stacked(author, att + "x_", {"r", "w", "k", "v", "a", "g"}, {6, 1, 1, kHidden});
+        Stacked(author, att + "x_", {"r", "w", "k", "v", "a", "g"}, {6, 1, 1, kRwkvHidden});
   }
   // Dummies, so that all layers look the same.
   for (const char* number : {"0", "1", "2"}) {
