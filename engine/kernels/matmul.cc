@@ -1,31 +1,88 @@
 #include "engine/kernels/matmul.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "engine/base/aligned_buffer.h"
+#include "engine/base/parallel.h"
 #include "engine/base/status.h"
 #include "engine/kernels/matmul_backend.h"
+#include "engine/kernels/matmul_rows.h"
 
 namespace fermata {
+namespace {
+
+// A matrix is held as float32 with a side of this or less, or with fewer numbers.
+constexpr int64_t kNarrow = 128;
+constexpr int64_t kFewNumbers = int64_t{1} << 15;
+
+// Rows that one task multiplies: enough to reuse a panel from the cache, few enough that two
+// threads find work in a narrow matrix.
+constexpr int64_t kTaskRows = 96;
+
+std::unique_ptr<MatmulBackend> Pack(const float* weights, int64_t out_features, int64_t in_features,
+                                    WeightType type) {
+  std::unique_ptr<MatmulBackend> backend;
+  switch (type) {
+    case WeightType::kF32:
+      backend = PackOneDnn(weights, out_features, in_features);
+      return backend != nullptr ? std::move(backend)
+                                : PackPanels(weights, out_features, in_features);
+    case WeightType::kBf16:
+      backend = PackBf16OneDnn(weights, out_features, in_features);
+      return backend != nullptr ? std::move(backend)
+                                : PackBf16Lines(weights, out_features, in_features);
+    case WeightType::kInt8:
+      return PackInt8(weights, out_features, in_features);
+    case WeightType::kInt4:
+      return PackInt4(weights, out_features, in_features);
+  }
+  std::abort();
+}
+
+}  // namespace
 
 struct PackedMatrix::Impl {
   int64_t out_features = 0;
   int64_t in_features = 0;
+  WeightType type = WeightType::kF32;
   std::unique_ptr<MatmulBackend> backend;
 };
 
 PackedMatrix::PackedMatrix() = default;
 
-PackedMatrix::PackedMatrix(const float* weights, int64_t out_features, int64_t in_features)
+PackedMatrix::PackedMatrix(const float* weights, int64_t out_features, int64_t in_features,
+                           WeightType type)
     : impl_(std::make_unique<Impl>()) {
-  impl_->out_features = out_features;
-  impl_->in_features = in_features;
-  impl_->backend = PackOneDnn(weights, out_features, in_features);
-  if (impl_->backend == nullptr) impl_->backend = PackPanels(weights, out_features, in_features);
+  type = HeldWeightType(type, out_features, in_features);
+  *impl_ = {out_features, in_features, type, Pack(weights, out_features, in_features, type)};
 }
 
 PackedMatrix::PackedMatrix(PackedMatrix&&) noexcept = default;
 PackedMatrix& PackedMatrix::operator=(PackedMatrix&&) noexcept = default;
 PackedMatrix::~PackedMatrix() = default;
+
+absl::StatusOr<PackedMatrix> PackedMatrix::FromBlocks(const WeightBlocks& blocks,
+                                                      int64_t out_features, int64_t in_features) {
+  const bool is_q4 = blocks.type == BlockType::kQ4_0;
+  const int64_t block_bytes = 2 + (is_q4 ? kGroup / 2 : kGroup);
+  if (in_features % kGroup != 0 || static_cast<int64_t>(blocks.bytes.size()) !=
+                                       out_features * (in_features / kGroup) * block_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(blocks.bytes.size(), " bytes of blocks of ",
+                                                   block_bytes, " are no matrix of ", out_features,
+                                                   " x ", in_features));
+  }
+  PackedMatrix matrix;
+  matrix.impl_ = std::make_unique<Impl>();
+  *matrix.impl_ = {out_features, in_features, is_q4 ? WeightType::kInt4 : WeightType::kInt8,
+                   PackBlocks(blocks, out_features, in_features)};
+  if (matrix.impl_->backend == nullptr) {
+    return absl::InvalidArgumentError("a block's scale is NaN or infinite");
+  }
+  return matrix;
+}
 
 void PackedMatrix::Multiply(const float* x, int64_t rows, float* y) const {
   if (impl_ != nullptr && rows > 0) impl_->backend->Multiply(x, rows, y);
@@ -33,13 +90,56 @@ void PackedMatrix::Multiply(const float* x, int64_t rows, float* y) const {
 
 int64_t PackedMatrix::out_features() const { return impl_ == nullptr ? 0 : impl_->out_features; }
 int64_t PackedMatrix::in_features() const { return impl_ == nullptr ? 0 : impl_->in_features; }
+WeightType PackedMatrix::type() const { return impl_ == nullptr ? WeightType::kF32 : impl_->type; }
 int64_t PackedMatrix::bytes() const { return impl_ == nullptr ? 0 : impl_->backend->bytes(); }
+
+WeightType HeldWeightType(WeightType type, int64_t out_features, int64_t in_features) {
+  const bool narrow = std::min(out_features, in_features) <= kNarrow;
+  // Groups of another length would waste what they save.
+  const bool uneven = in_features % kGroup != 0;
+  return narrow || uneven || out_features * in_features < kFewNumbers ? WeightType::kF32 : type;
+}
+
+WeightType AutoWeightType(std::string_view dtype) {
+  if (dtype == "BF16" || dtype == "F16") {
+    return HasBf16Products() ? WeightType::kBf16 : WeightType::kF32;
+  }
+  return dtype.starts_with('Q') ? WeightType::kInt8 : WeightType::kF32;
+}
 
 absl::StatusOr<PackedMatrix> ReadMatrix(const WeightScope& weights, std::string_view name,
                                         int64_t out_features, int64_t in_features) {
+  // Float32 for sensitivity's sake is what the file's own blocks must give way to as well.
+  if (HeldWeightType(WeightType::kInt8, out_features, in_features) == WeightType::kInt8) {
+    FERMATA_ASSIGN_OR_RETURN(const std::optional<WeightBlocks> blocks,
+                             weights.ReadBlocks(name, {out_features, in_features}));
+    if (blocks.has_value()) {
+      auto matrix = PackedMatrix::FromBlocks(*blocks, out_features, in_features);
+      if (matrix.ok()) return matrix;
+      return absl::InvalidArgumentError(absl::StrCat("tensor ", weights.prefix(), std::string(name),
+                                                     ": ", std::string(matrix.status().message())));
+    }
+  }
   FERMATA_ASSIGN_OR_RETURN(const AlignedBuffer<float> values,
                            weights.Read(name, {out_features, in_features}));
-  return PackedMatrix(values.data(), out_features, in_features);
+  return PackedMatrix(values.data(), out_features, in_features, weights.matrix_type(name));
+}
+
+std::byte* ProductScratch(size_t bytes) {
+  thread_local AlignedBuffer<std::byte> scratch;
+  if (scratch.size() < bytes) scratch = AlignedBuffer<std::byte>(bytes);
+  return scratch.data();
+}
+
+void ForEachPanel(int64_t panels, int64_t rows, int64_t work,
+                  absl::FunctionRef<void(int64_t panel, int64_t row, int64_t rows)> body) {
+  const int64_t cuts = (rows + kTaskRows - 1) / kTaskRows;
+  ParallelFor(panels * cuts, work * std::min(rows, kTaskRows), [&](int64_t begin, int64_t end) {
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t row = task % cuts * kTaskRows;
+      body(task / cuts, row, std::min(kTaskRows, rows - row));
+    }
+  });
 }
 
 }  // namespace fermata

@@ -14,25 +14,43 @@ namespace fermata {
 //
 // The bits of an output row depend on that input row and W alone: not on how many rows are
 // multiplied together, nor on the number of threads. Batching therefore never changes a result.
-// oneDNN keeps this where its blocked f32 kernels run (AVX-512); elsewhere its product changes with
-// the batch, and a kernel of our own, which does keep it, takes over. matmul.cc is the one place
-// that knows either.
+// oneDNN keeps this where its blocked kernels run (AVX-512) and sums are not too long; elsewhere its
+// product changes with the batch, and a kernel of our own, which does keep it, takes over.
+//
+// What the types lose, beside the rounding of float32 sums:
+//   kF32   nothing.
+//   kBf16  weights and inputs are rounded to bfloat16 (8 bits). Sums are float32.
+//   kInt8  weights are integers times a scale for each output feature, inputs integers times a scale
+//          for each row, the greatest magnitude ±127. Sums of products are exact.
+//   kInt4  weights are 4-bit integers times a scale for each 32 of an output feature, inputs 8-bit
+//          ones times a scale for each 32 of a row. Sums of 32 are exact, and added as float32.
+// A row with NaN or an infinity gives NaN with the integer types (all of it), and what IEEE says
+// with the others.
 //
 // Immutable after construction; Multiply may be called from several threads at once.
 class PackedMatrix {
  public:
   PackedMatrix();  // 0 x 0.
-  // Packs `weights` [out_features, in_features], row-major, as checkpoints store it.
-  PackedMatrix(const float* weights, int64_t out_features, int64_t in_features);
+  // Packs `weights` [out_features, in_features], row-major, as checkpoints store it, with finite
+  // values, as HeldWeightType says.
+  PackedMatrix(const float* weights, int64_t out_features, int64_t in_features,
+               WeightType type = WeightType::kF32);
   PackedMatrix(PackedMatrix&&) noexcept;
   PackedMatrix& operator=(PackedMatrix&&) noexcept;
   ~PackedMatrix();
+
+  // A matrix in blocks, multiplied in them: as kInt4 does, with 8 bits for kQ8_0. INVALID_ARGUMENT
+  // when the sizes do not fit or a scale is not finite.
+  static absl::StatusOr<PackedMatrix> FromBlocks(const WeightBlocks& blocks, int64_t out_features,
+                                                 int64_t in_features);
 
   // y [rows, out_features] = x [rows, in_features] · Wᵀ. x and y must not overlap.
   void Multiply(const float* x, int64_t rows, float* y) const;
 
   int64_t out_features() const;
   int64_t in_features() const;
+  // How the weights are held: kInt8 and kInt4 for blocks.
+  WeightType type() const;
   // Bytes held by the packed weights.
   int64_t bytes() const;
 
@@ -41,7 +59,21 @@ class PackedMatrix {
   std::unique_ptr<Impl> impl_;
 };
 
-// Reads tensor `name` [out_features, in_features] from `weights` and packs it.
+// How a matrix that is wanted as `type` is held. Narrow and small ones stay float32: they are the
+// low-rank factors, gates and decays that a model is sensitive to, and a small part of its weights.
+WeightType HeldWeightType(WeightType type, int64_t out_features, int64_t in_features);
+
+// How a matrix that a file stores as `dtype` ("F32", "Q4_K", …) is best held on this processor:
+// 16-bit types as kBf16 where the processor multiplies that, quantised ones as kInt8 (but see
+// WeightSource::ReadBlocks for Q8_0 and Q4_0), all else as kF32.
+WeightType AutoWeightType(std::string_view dtype);
+
+// Whether the processor has dot products of bfloat16. Without them kBf16 saves memory and the time
+// to read it, but no arithmetic.
+bool HasBf16Products();
+
+// Reads tensor `name` [out_features, in_features] from `weights` and packs it: in its blocks where
+// there are any, else as the type that the source names.
 absl::StatusOr<PackedMatrix> ReadMatrix(const WeightScope& weights, std::string_view name,
                                         int64_t out_features, int64_t in_features);
 

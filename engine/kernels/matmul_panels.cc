@@ -104,10 +104,6 @@ namespace {
 
 HWY_EXPORT(MultiplyPanel);
 
-// Rows that one task multiplies: enough to reuse a panel from the cache, few enough that two
-// threads find work in a narrow matrix.
-constexpr int64_t kTaskRows = 96;
-
 class Panels : public MatmulBackend {
  public:
   Panels(const float* weights, int64_t out_features, int64_t in_features)
@@ -115,20 +111,28 @@ class Panels : public MatmulBackend {
         in_features_(in_features),
         panels_((out_features + kPanelColumns - 1) / kPanelColumns),
         packed_(panels_ * kPanelColumns * in_features * sizeof(float)) {
-    for (int64_t column = 0; column < out_features; ++column) {
-      float* to = panel(column / kPanelColumns) + column % kPanelColumns;
-      const float* from = weights + column * in_features;
-      for (int64_t k = 0; k < in_features; ++k) to[k * kPanelColumns] = from[k];
-    }
+    ParallelFor(panels_, kPanelColumns * in_features * 4, [&](int64_t begin, int64_t end) {
+      for (int64_t column = begin * kPanelColumns;
+           column < std::min(end * kPanelColumns, out_features); ++column) {
+        float* to = panel(column / kPanelColumns) + column % kPanelColumns;
+        const float* from = weights + column * in_features;
+        for (int64_t k = 0; k < in_features; ++k) to[k * kPanelColumns] = from[k];
+      }
+    });
   }
 
   void Multiply(const float* x, int64_t rows, float* y) const override {
-    const int64_t cuts = (rows + kTaskRows - 1) / kTaskRows;
-    const int64_t work = MatmulWork(kPanelColumns, in_features_, std::min(rows, kTaskRows));
-    ParallelFor(panels_ * cuts, work, [&](int64_t begin, int64_t end) {
-      for (int64_t task = begin; task < end; ++task) {
-        MultiplyTask(task / cuts, task % cuts * kTaskRows, x, rows, y);
-      }
+    const int64_t work = MatmulWork(kPanelColumns, in_features_, rows) / rows;
+    ForEachPanel(panels_, rows, work, [&](int64_t index, int64_t row, int64_t count) {
+      const int64_t column = index * kPanelColumns;
+      HWY_DYNAMIC_DISPATCH(MultiplyPanel)
+      ({.x = x + row * in_features_,
+        .rows = count,
+        .in_features = in_features_,
+        .panel = panel(index),
+        .y = y + row * out_features_ + column,
+        .stride = out_features_,
+        .columns = std::min(kPanelColumns, out_features_ - column)});
     });
   }
 
@@ -137,18 +141,6 @@ class Panels : public MatmulBackend {
  private:
   float* panel(int64_t index) const {
     return packed_.floats() + index * kPanelColumns * in_features_;
-  }
-
-  void MultiplyTask(int64_t index, int64_t row, const float* x, int64_t rows, float* y) const {
-    const int64_t column = index * kPanelColumns;
-    HWY_DYNAMIC_DISPATCH(MultiplyPanel)
-    ({.x = x + row * in_features_,
-      .rows = std::min(kTaskRows, rows - row),
-      .in_features = in_features_,
-      .panel = panel(index),
-      .y = y + row * out_features_ + column,
-      .stride = out_features_,
-      .columns = std::min(kPanelColumns, out_features_ - column)});
   }
 
   int64_t out_features_;

@@ -13,6 +13,7 @@
 #include "engine/kernels/matmul_backend.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/engine/kernels/stored_blocks.h"
 #include "tests/engine/kernels/targets.h"
 
 namespace fermata {
@@ -23,8 +24,8 @@ struct Size {
   int64_t in_features;
 };
 
-constexpr Size kSizes[] = {{1, 1},   {3, 5},    {17, 33},   {32, 64},  {33, 1},
-                           {1, 300}, {100, 77}, {192, 512}, {512, 192}};
+constexpr Size kSizes[] = {{1, 1},    {3, 5},    {17, 33},   {32, 64},   {33, 1},    {1, 300},
+                           {100, 77}, {100, 96}, {192, 512}, {512, 192}, {130, 1100}};
 
 std::vector<float> Normals(int64_t count, int seed) {
   std::mt19937 generator(seed);
@@ -36,8 +37,33 @@ std::vector<float> Normals(int64_t count, int seed) {
 
 using Pack = std::unique_ptr<MatmulBackend> (*)(const float*, int64_t, int64_t);
 
-// Both backends, of which oneDNN may decline.
-class MatmulBackendTest : public testing::TestWithParam<Pack> {
+struct Backend {
+  const char* name;
+  Pack pack;  // May decline, with null.
+};
+
+constexpr Backend kFloatBackends[] = {{"Panels", &PackPanels}, {"OneDnn", &PackOneDnn}};
+
+// Every kernel of every type, also where another would be chosen.
+constexpr Backend kBackends[] = {
+    kFloatBackends[0],
+    kFloatBackends[1],
+    {"Bf16Lines",
+     [](const float* w, int64_t out, int64_t in) { return PackBf16Lines(w, out, in); }},
+    {"Bf16LinesWithoutDotProducts",
+     [](const float* w, int64_t out, int64_t in) { return PackBf16Lines(w, out, in, false); }},
+    {"Bf16OneDnn",
+     [](const float* w, int64_t out, int64_t in) { return PackBf16OneDnn(w, out, in, true); }},
+    {"Int8", [](const float* w, int64_t out, int64_t in) { return PackInt8(w, out, in); }},
+    {"Int8Lines",
+     [](const float* w, int64_t out, int64_t in) { return PackInt8(w, out, in, kNeverRows); }},
+    {"Int8OneDnn", [](const float* w, int64_t out, int64_t in) { return PackInt8(w, out, in, 1); }},
+    {"Int8Both", [](const float* w, int64_t out, int64_t in) { return PackInt8(w, out, in, 20); }},
+    {"Int4", &PackInt4},
+    {"Q8_0", &PackAsQ8_0},
+};
+
+class MatmulBackendTest : public testing::TestWithParam<Backend> {
  protected:
   ~MatmulBackendTest() override { SetComputeThreads(threads_); }
 
@@ -56,7 +82,7 @@ class MatmulBackendTest : public testing::TestWithParam<Pack> {
     for (const Size& size : kSizes) {
       SCOPED_TRACE(testing::Message() << size.out_features << " x " << size.in_features);
       weights_ = Normals(size.out_features * size.in_features, 1);
-      const auto matrix = GetParam()(weights_.data(), size.out_features, size.in_features);
+      const auto matrix = GetParam().pack(weights_.data(), size.out_features, size.in_features);
       if (matrix != nullptr) body(size, *matrix);
     }
   }
@@ -66,7 +92,9 @@ class MatmulBackendTest : public testing::TestWithParam<Pack> {
   std::vector<float> weights_;
 };
 
-TEST_P(MatmulBackendTest, MatchesFloat64) {
+class MatmulFloatTest : public MatmulBackendTest {};
+
+TEST_P(MatmulFloatTest, MatchesFloat64) {
   ForEachSize([&](const Size& size, const MatmulBackend& matrix) {
     for (const int64_t rows : {1, 2, 7, 64, 300}) {
       const auto x = Normals(rows * size.in_features, 2);
@@ -111,11 +139,11 @@ TEST_P(MatmulBackendTest, BitsDoNotDependOnThreads) {
   ForEachSize([&](const Size& size, const MatmulBackend&) {
     const auto x = Normals(200 * size.in_features, 4);
     SetComputeThreads(1, 1);
-    const auto one = GetParam()(weights_.data(), size.out_features, size.in_features);
+    const auto one = GetParam().pack(weights_.data(), size.out_features, size.in_features);
     const auto expected = Multiply(*one, size, x);
-    for (const int threads : {2, 3}) {
+    for (const int threads : {2, 3, 4}) {
       SetComputeThreads(threads, 1);
-      const auto several = GetParam()(weights_.data(), size.out_features, size.in_features);
+      const auto several = GetParam().pack(weights_.data(), size.out_features, size.in_features);
       EXPECT_EQ(Multiply(*several, size, x), expected) << threads;
     }
   });
@@ -124,7 +152,7 @@ TEST_P(MatmulBackendTest, BitsDoNotDependOnThreads) {
 TEST_P(MatmulBackendTest, CallersOnSeveralThreadsAgree) {
   const Size size = {192, 512};
   const auto weights = Normals(size.out_features * size.in_features, 5);
-  const auto matrix = GetParam()(weights.data(), size.out_features, size.in_features);
+  const auto matrix = GetParam().pack(weights.data(), size.out_features, size.in_features);
   if (matrix == nullptr) GTEST_SKIP() << "the backend declines here";
   constexpr int64_t kRows = 40;
   const auto x = Normals(kRows * size.in_features, 6);
@@ -142,10 +170,10 @@ TEST_P(MatmulBackendTest, CallersOnSeveralThreadsAgree) {
   for (std::thread& caller : callers) caller.join();
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, MatmulBackendTest, testing::Values(&PackPanels, &PackOneDnn),
-                         [](const auto& info) {
-                           return std::string(info.param == &PackPanels ? "Panels" : "OneDnn");
-                         });
+const auto kBackendName = [](const auto& info) { return std::string(info.param.name); };
+INSTANTIATE_TEST_SUITE_P(Backends, MatmulBackendTest, testing::ValuesIn(kBackends), kBackendName);
+INSTANTIATE_TEST_SUITE_P(Backends, MatmulFloatTest, testing::ValuesIn(kFloatBackends),
+                         kBackendName);
 
 // The layout of panels and the order of sums are the same for all; only the width differs.
 TEST(PanelsTest, InstructionSetsAgree) {

@@ -1,0 +1,391 @@
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <memory>
+
+#include "engine/base/aligned_buffer.h"
+#include "engine/base/parallel.h"
+#include "engine/kernels/huge_buffer.h"
+#include "engine/kernels/matmul_backend.h"
+#include "engine/kernels/matmul_rows.h"
+
+#define HWY_WANT_AVX3_DL
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "engine/kernels/matmul_groups.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.h.
+#include "engine/kernels/matmul_tiles-inl.h"
+
+#ifndef FERMATA_ENGINE_KERNELS_MATMUL_GROUPS_ONCE
+#define FERMATA_ENGINE_KERNELS_MATMUL_GROUPS_ONCE
+namespace fermata {
+
+// A panel holds its groups of 32 along in_features one after the other: lines of unsigned quants
+// (each weight is scale · (quant - offset)), then a binary16 scale for each column. Of 8 bits there
+// are eight lines, of 4 bits four, whose bytes hold a quant of the line in the lower half and one of
+// the line four further on in the upper half.
+inline constexpr int64_t kGroupScaleBytes = kLineColumns * 2;
+constexpr int64_t GroupLines(int bits) { return bits; }
+constexpr int64_t GroupBytes(int bits) { return GroupLines(bits) * kLineBytes + kGroupScaleBytes; }
+constexpr int32_t QuantOffset(int bits) { return 1 << (bits - 1); }
+
+// Some rows times the columns of one panel.
+struct GroupsTask {
+  const int8_t* x;        // [rows, groups, kGroup]
+  const float* x_scales;  // [rows, groups]
+  const int32_t* x_sums;  // [rows, groups]
+  int64_t rows;
+  int64_t groups;
+  const uint8_t* panel;
+  float* y;  // [rows, y_stride], of which `columns` columns are this panel's.
+  int64_t y_stride;
+  int64_t columns;
+  float scale;  // Of all weights.
+};
+
+}  // namespace fermata
+#endif  // FERMATA_ENGINE_KERNELS_MATMUL_GROUPS_ONCE
+
+HWY_BEFORE_NAMESPACE();
+FERMATA_DOT_PRODUCTS
+namespace fermata {
+namespace HWY_NAMESPACE {
+
+// Two accumulators for each element of y.
+constexpr int GroupVectors(int rows) { return rows <= (kVectorLanes == 16 ? 2 : 1) ? 4 : 2; }
+
+// The words of line `line` and of the line four further on.
+template <int kBits>
+HWY_INLINE void LoadQuants(const uint8_t* group, int64_t line, ByteWords::Unsigned& near,
+                           ByteWords::Unsigned& far) {
+  const IntVec words = LoadWords(group + line * kLineBytes);
+  if constexpr (kBits == 8) {
+    near = ByteWords::SplitUnsigned(words);
+    far = ByteWords::SplitUnsigned(LoadWords(group + (line + 4) * kLineBytes));
+  } else {
+    const hn::RebindToUnsigned<IntTag> tag;
+    const IntVec mask = hn::Set(kIntTag, 0x0f0f0f0f);
+    const IntVec upper = hn::BitCast(kIntTag, hn::ShiftRight<4>(hn::BitCast(tag, words)));
+    near = ByteWords::SplitUnsigned(hn::And(words, mask));
+    far = ByteWords::SplitUnsigned(hn::And(upper, mask));
+  }
+}
+
+HWY_INLINE Vec LoadScales(const uint8_t* scales) {
+  const hn::Rebind<hwy::float16_t, Tag> tag;
+  return hn::PromoteTo(kTag, hn::LoadU(tag, reinterpret_cast<const hwy::float16_t*>(scales)));
+}
+
+template <int kBits, int kRows>
+HWY_NOINLINE void MultiplyGroupTile(const GroupsTask& task, int64_t row, int64_t column) {
+  constexpr int kVectors = GroupVectors(kRows);
+  constexpr int64_t kVectorBytes = kVectorLanes * kWordBytes;
+  const int8_t* x = task.x + row * task.groups * kGroup;
+  const float* x_scales = task.x_scales + row * task.groups;
+  const int32_t* x_sums = task.x_sums + row * task.groups;
+  const uint8_t* group = task.panel;
+  Vec totals[kRows][kVectors];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) totals[r][v] = hn::Zero(kTag);
+  }
+  for (int64_t g = 0; g < task.groups; ++g, group += GroupBytes(kBits)) {
+    // Exact sums of x · (quant - offset).
+    IntVec sums[kRows][kVectors];
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      const IntVec start = hn::Set(kIntTag, -QuantOffset(kBits) * x_sums[r * task.groups + g]);
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) sums[r][v] = start;
+    }
+#pragma GCC unroll 4
+    for (int64_t line = 0; line < 4; ++line) {
+      ByteWords::Unsigned near[kVectors];
+      ByteWords::Unsigned far[kVectors];
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) {
+        LoadQuants<kBits>(group + column * kWordBytes + v * kVectorBytes, line, near[v], far[v]);
+      }
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        const auto* words = reinterpret_cast<const uint8_t*>(x + (r * task.groups + g) * kGroup) +
+                            line * kWordBytes;
+        const auto near_x = ByteWords::SplitSigned(BroadcastWord(words));
+        const auto far_x = ByteWords::SplitSigned(BroadcastWord(words + kGroup / 2));
+#pragma GCC unroll 16
+        for (int v = 0; v < kVectors; ++v) {
+          sums[r][v] = ByteWords::Dot(sums[r][v], near[v], near_x);
+          sums[r][v] = ByteWords::Dot(sums[r][v], far[v], far_x);
+        }
+      }
+    }
+    const uint8_t* scales = group + GroupLines(kBits) * kLineBytes + column * 2;
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      const Vec scale = LoadScales(scales + v * kVectorLanes * 2);
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        // In this order no finite scales make 0 · ∞.
+        totals[r][v] = hn::MulAdd(hn::Mul(hn::ConvertTo(kTag, sums[r][v]), scale),
+                                  hn::Set(kTag, x_scales[r * task.groups + g]), totals[r][v]);
+      }
+    }
+  }
+  const LinesTask result = {.y = task.y, .y_stride = task.y_stride, .columns = task.columns};
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      totals[r][v] = hn::Mul(totals[r][v], hn::Set(kTag, task.scale));
+    }
+    StoreTile(totals[r], result, row + r, column);
+  }
+}
+
+template <int kBits, int kRows>
+HWY_INLINE void MultiplyGroupRows(const GroupsTask& task, int64_t row) {
+  constexpr int64_t kColumns = GroupVectors(kRows) * kVectorLanes;
+  for (int64_t column = 0; column < task.columns; column += kColumns) {
+    MultiplyGroupTile<kBits, kRows>(task, row, column);
+  }
+}
+
+// The last rows, fewer than or equal to kRows.
+template <int kBits, int kRows>
+HWY_INLINE void MultiplyLastGroupRows(const GroupsTask& task, int64_t row) {
+  if (task.rows - row == kRows) {
+    MultiplyGroupRows<kBits, kRows>(task, row);
+  } else if constexpr (kRows > 1) {
+    MultiplyLastGroupRows<kBits, kRows - 1>(task, row);
+  }
+}
+
+template <int kBits>
+HWY_INLINE void MultiplyGroups(const GroupsTask& task) {
+  int64_t row = 0;
+  for (; row + kMostRows <= task.rows; row += kMostRows) {
+    MultiplyGroupRows<kBits, kMostRows>(task, row);
+  }
+  MultiplyLastGroupRows<kBits, kMostRows>(task, row);
+}
+
+void MultiplyGroups4(const GroupsTask& task) { MultiplyGroups<4>(task); }
+void MultiplyGroups8(const GroupsTask& task) { MultiplyGroups<8>(task); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace fermata
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace fermata {
+namespace {
+
+HWY_EXPORT(MultiplyGroups4);
+HWY_EXPORT(MultiplyGroups8);
+
+// As in files.
+template <int kBits>
+struct Block {
+  uint16_t scale;
+  uint8_t quants[kGroup * kBits / 8];
+};
+
+// The bits of a binary16, `value` rounded to nearest even, and `value` made what they say. At most
+// 2^15; magnitudes below 2^-14 are zero.
+uint16_t RoundToHalf(float& value) {
+  auto bits = std::bit_cast<uint32_t>(value);
+  bits += 0xfff + (bits >> 13 & 1);
+  bits &= ~0x1fffu;
+  value = std::bit_cast<float>(bits);
+  if (std::abs(value) < 0x1p-14f) {
+    value = 0;
+    return 0;
+  }
+  return static_cast<uint16_t>((bits >> 16 & 0x8000) | ((bits >> 13 & 0x3ffff) - (112 << 10)));
+}
+
+// Fifteen or sixteen steps from the number of greatest magnitude, `extreme`, to beyond zero: which
+// number of steps below it, and so how far on the other side the range reaches, loses the least
+// varies; these are tried.
+constexpr float kSteps[] = {-8.5f, -8.0f, -7.5f, -7.0f};
+
+Block<4> QuantizeBlock(const float* weights, int64_t count, float unit) {
+  float x[kGroup] = {};
+  float extreme = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    x[i] = weights[i] * unit;
+    if (std::abs(x[i]) > std::abs(extreme)) extreme = x[i];
+  }
+  Block<4> best = {};
+  float least_error = INFINITY;
+  for (const float steps : kSteps) {
+    float scale = extreme / steps;
+    const uint16_t scale_bits = RoundToHalf(scale);
+    const float inverse = scale == 0 ? 0 : 1 / scale;
+    int32_t quants[kGroup];
+    float error = 0;
+    for (int i = 0; i < kGroup; ++i) {
+      quants[i] = static_cast<int32_t>(std::clamp(x[i] * inverse + 8.5f, 0.0f, 15.0f));
+      const float difference = x[i] - scale * static_cast<float>(quants[i] - 8);
+      error += difference * difference;
+    }
+    if (error >= least_error) continue;
+    least_error = error;
+    best.scale = scale_bits;
+    for (int i = 0; i < kGroup / 2; ++i) {
+      best.quants[i] = static_cast<uint8_t>(quants[i] | quants[i + kGroup / 2] << 4);
+    }
+  }
+  return best;
+}
+
+// The power of two that makes the greatest magnitude of a matrix at most 2^17, so that no scale
+// exceeds 2^15 and those of consequence keep all their bits.
+float UnitFor(const float* weights, int64_t count) {
+  float greatest = 0;
+  for (int64_t i = 0; i < count; ++i) greatest = std::max(greatest, std::abs(weights[i]));
+  if (greatest < kLeastMagnitude) return 1;
+  int exponent;
+  std::frexp(greatest, &exponent);
+  return std::ldexp(1.0f, 17 - exponent);
+}
+
+template <int kBits>
+class GroupsMatrix : public MatmulBackend {
+ public:
+  GroupsMatrix(int64_t out_features, int64_t in_features, float scale)
+      : out_features_(out_features),
+        in_features_(in_features),
+        groups_(RoundUp(in_features, kGroup) / kGroup),
+        panels_(RoundUp(out_features, kLineColumns) / kLineColumns),
+        scale_(scale),
+        packed_(panels_ * groups_ * GroupBytes(kBits)) {}
+
+  // Fills the matrix with block_of(column, group) for each; several are asked for at once.
+  template <typename BlockOf>
+  void Fill(BlockOf block_of) {
+    ParallelFor(panels_, kLineColumns * in_features_ * 8, [&](int64_t begin, int64_t end) {
+      for (int64_t column = begin * kLineColumns;
+           column < std::min(end * kLineColumns, out_features_); ++column) {
+        for (int64_t g = 0; g < groups_; ++g) Place(block_of(column, g), column, g);
+      }
+    });
+  }
+
+  void Multiply(const float* x, int64_t rows, float* y) const override {
+    for (int64_t row = 0; row < rows; row += kMaxProductRows) {
+      MultiplyBlock(x + row * in_features_, std::min(kMaxProductRows, rows - row),
+                    y + row * out_features_);
+    }
+  }
+
+  int64_t bytes() const override { return static_cast<int64_t>(packed_.bytes()); }
+
+ private:
+  uint8_t* panel(int64_t index) const {
+    return static_cast<uint8_t*>(packed_.data()) + index * groups_ * GroupBytes(kBits);
+  }
+
+  void Place(const Block<kBits>& block, int64_t column, int64_t g) {
+    uint8_t* group = panel(column / kLineColumns) + g * GroupBytes(kBits);
+    const int64_t place = column % kLineColumns;
+    for (int64_t line = 0; line < GroupLines(kBits); ++line) {
+      std::memcpy(group + line * kLineBytes + place * kWordBytes, &block.quants[line * kWordBytes],
+                  kWordBytes);
+    }
+    std::memcpy(group + GroupLines(kBits) * kLineBytes + place * 2, &block.scale, 2);
+  }
+
+  // rows ≤ kMaxProductRows.
+  void MultiplyBlock(const float* x, int64_t rows, float* y) const {
+    const int64_t all_groups = RoundUp(rows * groups_, kBufferAlignment);
+    auto* quants = reinterpret_cast<int8_t*>(
+        ProductScratch(all_groups * (kGroup + sizeof(float) + sizeof(int32_t))));
+    auto* scales = reinterpret_cast<float*>(quants + all_groups * kGroup);
+    auto* sums = reinterpret_cast<int32_t*>(scales + all_groups);
+    ParallelFor(rows, in_features_, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        QuantizeGroups(x + row * in_features_, in_features_, quants + row * groups_ * kGroup,
+                       scales + row * groups_, sums + row * groups_);
+      }
+    });
+    // A float32 product does a quarter as much at a time, and reads four or eight times the bytes.
+    const int64_t work = MatmulWork(kLineColumns, in_features_, rows) / rows / 4;
+    ForEachPanel(panels_, rows, work, [&](int64_t index, int64_t row, int64_t count) {
+      const int64_t column = index * kLineColumns;
+      const GroupsTask task = {.x = quants + row * groups_ * kGroup,
+                               .x_scales = scales + row * groups_,
+                               .x_sums = sums + row * groups_,
+                               .rows = count,
+                               .groups = groups_,
+                               .panel = panel(index),
+                               .y = y + row * out_features_ + column,
+                               .y_stride = out_features_,
+                               .columns = std::min(kLineColumns, out_features_ - column),
+                               .scale = scale_};
+      if constexpr (kBits == 4) {
+        HWY_DYNAMIC_DISPATCH(MultiplyGroups4)(task);
+      } else {
+        HWY_DYNAMIC_DISPATCH(MultiplyGroups8)(task);
+      }
+    });
+  }
+
+  int64_t out_features_;
+  int64_t in_features_;
+  int64_t groups_;
+  int64_t panels_;
+  float scale_;  // Of all weights; a power of two.
+  HugeBuffer packed_;
+};
+
+bool IsFiniteHalf(uint16_t bits) { return (bits & 0x7c00) != 0x7c00; }
+
+template <int kBits>
+std::unique_ptr<MatmulBackend> PackBlocksOf(std::span<const std::byte> bytes, int64_t out_features,
+                                            int64_t in_features) {
+  static_assert(sizeof(Block<kBits>) == 2 + kGroup * kBits / 8);
+  const int64_t groups = in_features / kGroup;
+  const auto load = [&](int64_t index) {
+    Block<kBits> block;
+    std::memcpy(&block, bytes.data() + index * sizeof(block), sizeof(block));
+    return block;
+  };
+  for (int64_t i = 0; i < out_features * groups; ++i) {
+    if (!IsFiniteHalf(load(i).scale)) return nullptr;
+  }
+  auto matrix = std::make_unique<GroupsMatrix<kBits>>(out_features, in_features, 1.0f);
+  matrix->Fill([&](int64_t column, int64_t g) {
+    Block<kBits> block = load(column * groups + g);
+    if constexpr (kBits == 8) {
+      for (uint8_t& quant : block.quants) quant ^= 128;  // Files have them signed.
+    }
+    return block;
+  });
+  return matrix;
+}
+
+}  // namespace
+
+std::unique_ptr<MatmulBackend> PackInt4(const float* weights, int64_t out_features,
+                                        int64_t in_features) {
+  const float unit = UnitFor(weights, out_features * in_features);
+  auto matrix = std::make_unique<GroupsMatrix<4>>(out_features, in_features, 1 / unit);
+  matrix->Fill([&](int64_t column, int64_t g) {
+    const int64_t begin = g * kGroup;
+    return QuantizeBlock(weights + column * in_features + begin,
+                         std::min(kGroup, in_features - begin), unit);
+  });
+  return matrix;
+}
+
+std::unique_ptr<MatmulBackend> PackBlocks(const WeightBlocks& blocks, int64_t out_features,
+                                          int64_t in_features) {
+  return blocks.type == BlockType::kQ4_0 ? PackBlocksOf<4>(blocks.bytes, out_features, in_features)
+                                         : PackBlocksOf<8>(blocks.bytes, out_features, in_features);
+}
+
+}  // namespace fermata
+#endif  // HWY_ONCE

@@ -1,0 +1,201 @@
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "engine/base/aligned_buffer.h"
+#include "engine/base/parallel.h"
+#include "engine/kernels/huge_buffer.h"
+#include "engine/kernels/matmul_backend.h"
+#include "engine/kernels/matmul_library.h"
+#include "engine/kernels/matmul_rows.h"
+
+#define HWY_WANT_AVX3_DL
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "engine/kernels/matmul_int8.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.h.
+#include "engine/kernels/matmul_tiles-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+FERMATA_DOT_PRODUCTS
+namespace fermata {
+namespace HWY_NAMESPACE {
+
+HWY_INLINE Vec Scaled(IntVec sum, const LinesTask& task, int64_t row, int64_t column) {
+  const IntVec exact = hn::Add(sum, hn::LoadU(kIntTag, task.column_offset + column));
+  // In this order no finite scales make 0 · ∞.
+  return hn::Mul(hn::Mul(hn::ConvertTo(kTag, exact), hn::LoadU(kTag, task.column_scales + column)),
+                 hn::Set(kTag, task.row_scales[row]));
+}
+
+struct Int8Words {
+  using Sum = IntVec;
+  using Weights = ByteWords::Signed;
+  static HWY_INLINE Sum ZeroSum() { return hn::Zero(kIntTag); }
+  static HWY_INLINE Weights SplitWeights(IntVec words) { return ByteWords::SplitSigned(words); }
+  static HWY_INLINE ByteWords::Unsigned SplitFactor(IntVec words) {
+    return ByteWords::SplitUnsigned(words);
+  }
+  static HWY_INLINE Sum Dot(Sum sum, const ByteWords::Unsigned& factor, const Weights& weights) {
+    return ByteWords::Dot(sum, factor, weights);
+  }
+  static HWY_INLINE Vec Finish(Sum sum, const LinesTask& task, int64_t row, int64_t column) {
+    return Scaled(sum, task, row, column);
+  }
+};
+
+void MultiplyInt8(const LinesTask& task) { MultiplyLines<Int8Words>(task); }
+
+// Turns the sums of a panel that lie in task.y as integers into what MultiplyInt8 gives.
+void ScaleInt8(const LinesTask& task) {
+  for (int64_t row = 0; row < task.rows; ++row) {
+    float* y = task.y + row * task.y_stride;
+    for (int64_t column = 0; column < task.columns; column += kVectorLanes) {
+      HWY_ALIGN int32_t sums[kVectorLanes] = {};
+      std::memcpy(sums, y + column,
+                  std::min(kVectorLanes, task.columns - column) * sizeof(int32_t));
+      const Vec values[1] = {Scaled(hn::Load(kIntTag, sums), task, row, column)};
+      StoreTile(values, task, row, column);
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace fermata
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace fermata {
+namespace {
+
+HWY_EXPORT(MultiplyInt8);
+HWY_EXPORT(ScaleInt8);
+
+constexpr int64_t kWordNumbers = 4;
+
+// From how many rows on oneDNN is the faster. On tiles it is, as soon as reading the weights is not
+// all that counts; with VNNI both run at what the instruction gives.
+// matmul_bench --benchmark_filter='int8.*/(lines|library)/'
+constexpr int64_t kTileRows = 16;
+int64_t MeasuredRows(const LibraryProduct& library) {
+  return library.uses_tiles() ? kTileRows : kNeverRows;
+}
+
+class Int8Matrix : public MatmulBackend {
+ public:
+  Int8Matrix(const float* weights, int64_t out_features, int64_t in_features, int64_t library_rows)
+      : out_features_(out_features),
+        in_features_(in_features),
+        padded_(RoundUp(in_features, kWordNumbers * kLineMultiple)),
+        panels_(RoundUp(out_features, kLineColumns) / kLineColumns),
+        packed_(panels_ * panel_bytes()),
+        scales_(panels_ * kLineColumns),
+        offsets_(panels_ * kLineColumns) {
+    if (library_rows != kNeverRows) {
+      library_ = LibraryProduct::For({LibraryTypes::kInt8, out_features, padded_});
+    }
+    if (library_ != nullptr && library_->packed_bytes() != packed_.bytes()) library_ = nullptr;
+    if (library_ != nullptr) {
+      library_rows_ = library_rows == kMeasuredRows ? MeasuredRows(*library_) : library_rows;
+    }
+    ParallelFor(panels_, kLineColumns * in_features * 8, [&](int64_t begin, int64_t end) {
+      for (int64_t panel = begin; panel < end; ++panel) PackPanel(weights, panel);
+    });
+  }
+
+  void Multiply(const float* x, int64_t rows, float* y) const override {
+    for (int64_t row = 0; row < rows; row += kMaxProductRows) {
+      MultiplyBlock(x + row * in_features_, std::min(kMaxProductRows, rows - row),
+                    y + row * out_features_);
+    }
+  }
+
+  int64_t bytes() const override {
+    return static_cast<int64_t>(packed_.bytes() + scales_.bytes() + offsets_.bytes());
+  }
+
+ private:
+  int64_t panel_bytes() const { return padded_ * kLineColumns; }
+  uint8_t* panel(int64_t index) const {
+    return static_cast<uint8_t*>(packed_.data()) + index * panel_bytes();
+  }
+
+  void PackPanel(const float* weights, int64_t index) {
+    std::vector<uint8_t> quants(padded_);
+    const int64_t first = index * kLineColumns;
+    const int64_t columns = std::min(kLineColumns, out_features_ - first);
+    for (int64_t column = 0; column < columns; ++column) {
+      scales_[first + column] = QuantizeRow(weights + (first + column) * in_features_, in_features_,
+                                            padded_, quants.data());
+      int64_t sum = 0;
+      for (uint8_t& quant : quants) {
+        quant ^= 128;  // Signed.
+        sum += static_cast<int8_t>(quant);
+      }
+      offsets_[first + column] = static_cast<int32_t>(-128 * sum);
+      uint8_t* word = panel(index) + column * kWordBytes;
+      for (int64_t k = 0; k < padded_; k += kWordNumbers, word += kLineBytes) {
+        std::memcpy(word, &quants[k], kWordBytes);
+      }
+    }
+  }
+
+  // rows ≤ kMaxProductRows.
+  void MultiplyBlock(const float* x, int64_t rows, float* y) const {
+    // The scales are read with vectors.
+    const int64_t scale_bytes = RoundUp(rows * sizeof(float), kBufferAlignment);
+    auto* scales = reinterpret_cast<float*>(ProductScratch(scale_bytes + rows * padded_));
+    auto* quants = reinterpret_cast<uint8_t*>(scales) + scale_bytes;
+    ParallelFor(rows, in_features_, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        scales[row] =
+            QuantizeRow(x + row * in_features_, in_features_, padded_, quants + row * padded_);
+      }
+    });
+    const bool use_library = rows >= library_rows_;
+    if (use_library) library_->Multiply(quants, rows, packed_.data(), y);
+    // A float32 product does a quarter as much at a time, and reads four times the bytes.
+    const int64_t work = MatmulWork(kLineColumns, in_features_, rows) / rows / 4;
+    ForEachPanel(panels_, rows, use_library ? kLineColumns : work,
+                 [&](int64_t index, int64_t row, int64_t count) {
+                   const LinesTask task = {
+                       .x = quants + row * padded_,
+                       .rows = count,
+                       .x_stride = padded_,
+                       .panel = panel(index),
+                       .lines = (in_features_ + kWordNumbers - 1) / kWordNumbers,
+                       .y = y + row * out_features_ + index * kLineColumns,
+                       .y_stride = out_features_,
+                       .columns = std::min(kLineColumns, out_features_ - index * kLineColumns),
+                       .row_scales = scales + row,
+                       .column_scales = &scales_[index * kLineColumns],
+                       .column_offset = &offsets_[index * kLineColumns]};
+                   if (use_library) {
+                     HWY_DYNAMIC_DISPATCH(ScaleInt8)(task);
+                   } else {
+                     HWY_DYNAMIC_DISPATCH(MultiplyInt8)(task);
+                   }
+                 });
+  }
+
+  int64_t out_features_;
+  int64_t in_features_;
+  int64_t padded_;  // in_features, to whole lines.
+  int64_t panels_;
+  HugeBuffer packed_;
+  AlignedBuffer<float> scales_;     // Of the output features.
+  AlignedBuffer<int32_t> offsets_;  // -128 times the sum of an output feature's weights.
+  const LibraryProduct* library_ = nullptr;
+  int64_t library_rows_ = kNeverRows;
+};
+
+}  // namespace
+
+std::unique_ptr<MatmulBackend> PackInt8(const float* weights, int64_t out_features,
+                                        int64_t in_features, int64_t library_rows) {
+  return std::make_unique<Int8Matrix>(weights, out_features, in_features, library_rows);
+}
+
+}  // namespace fermata
+#endif  // HWY_ONCE
