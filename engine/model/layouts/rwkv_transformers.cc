@@ -157,7 +157,9 @@ absl::StatusOr<Json> CommonFields(ConfigReader& config, const Defaults& defaults
   FERMATA_ASSIGN_OR_RETURN(made["num_hidden_layers"], config.Int("num_hidden_layers", 1, kMaxSize,
                                                                  defaults.num_hidden_layers));
   FERMATA_ASSIGN_OR_RETURN(made["norm_eps"], config.Number("layer_norm_epsilon", 0, 1, 1e-5));
-  FERMATA_ASSIGN_OR_RETURN(made["tie_word_embeddings"], config.Bool("tie_word_embeddings", false));
+  if (config.Has("tie_word_embeddings")) {
+    FERMATA_ASSIGN_OR_RETURN(made["tie_word_embeddings"], config.Bool("tie_word_embeddings"));
+  }
   FERMATA_RETURN_IF_ERROR(PassTokensOn(config, made));
   config.Ignore({"architectures", "auto_map", "context_length", "dtype", "max_context_length",
                  "max_position_embeddings", "torch_dtype", "transformers_version", "use_cache",

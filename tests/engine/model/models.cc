@@ -60,6 +60,10 @@ std::vector<NamedConfig> AllConfigs() {
       With(plain, {{"model_type", "transformer"}, {"feature_map", nullptr}});
   configs.push_back({"transformer", transformer});
   configs.push_back({"transformer, windowed", With(transformer, {{"window_size", 16}})});
+  const nlohmann::json rwkv = {{"feature_map", nullptr}, {"head_dim", 8}, {"expand_k", 1}};
+  for (const char* type : {"rwkv4", "rwkv5", "rwkv6", "rwkv7"}) {
+    configs.push_back({type, With(With(plain, rwkv), {{"model_type", type}})});
+  }
   return configs;
 }
 
