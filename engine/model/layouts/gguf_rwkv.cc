@@ -3,12 +3,12 @@
 // `rescale_every_n_layers` blocks before them, because it halves the stream as often.
 
 #include <array>
-#include <limits>
 #include <string>
 #include <utility>
 
 #include "engine/base/json.h"
 #include "engine/base/status.h"
+#include "engine/model/layouts/gguf.h"
 #include "engine/model/layouts/layouts.h"
 #include "engine/model/layouts/rwkv.h"
 
@@ -18,7 +18,6 @@ namespace {
 using Json = nlohmann::json;
 constexpr auto kAsIs = StoredName::How::kAsIs;
 constexpr auto kReshaped = StoredName::How::kReshaped;
-constexpr int64_t kMaxSize = int64_t{1} << 24;
 
 constexpr StoredName kSkeleton[] = {
     {"model.embeddings.weight", "token_embd.weight"},
@@ -105,16 +104,11 @@ constexpr auto kNames7 = JoinNames(kSkeleton, kRwkv7);
 constexpr std::string_view kUnused7[] = {"blk.0.time_mix_v0.weight", "blk.0.time_mix_v1.weight",
                                          "blk.0.time_mix_v2.weight"};
 
-bool IsArchitecture(const Checkpoint& checkpoint, std::string_view name) {
-  return checkpoint.gguf() != nullptr &&
-         checkpoint.gguf()->String("general.architecture", "").value_or("") == name;
-}
-
 bool Is6(const Checkpoint& checkpoint, const ConfigReader*) {
-  return IsArchitecture(checkpoint, "rwkv6");
+  return IsGgufOf(checkpoint, "rwkv6");
 }
 bool Is7(const Checkpoint& checkpoint, const ConfigReader*) {
-  return IsArchitecture(checkpoint, "rwkv7");
+  return IsGgufOf(checkpoint, "rwkv7");
 }
 
 // The fields of both versions. `arch` begins their keys.
@@ -122,17 +116,19 @@ absl::StatusOr<Json> CommonFields(const Checkpoint& checkpoint, const std::strin
   const GgufFile& gguf = *checkpoint.gguf();
   Json made = {{"model_type", arch}, {"g_norm_eps", kRwkvHeadNormEps}};
   FERMATA_ASSIGN_OR_RETURN(made["vocab_size"], Extent(checkpoint, "token_embd.weight", 0));
-  FERMATA_ASSIGN_OR_RETURN(made["hidden_size"], gguf.Int(arch + ".embedding_length", 1, kMaxSize));
-  FERMATA_ASSIGN_OR_RETURN(made["num_hidden_layers"], gguf.Int(arch + ".block_count", 1, kMaxSize));
+  FERMATA_ASSIGN_OR_RETURN(made["hidden_size"],
+                           gguf.Int(arch + ".embedding_length", 1, kMaxGgufSize));
+  FERMATA_ASSIGN_OR_RETURN(made["num_hidden_layers"],
+                           gguf.Int(arch + ".block_count", 1, kMaxGgufSize));
   FERMATA_ASSIGN_OR_RETURN(made["intermediate_size"],
-                           gguf.Int(arch + ".feed_forward_length", 1, kMaxSize));
+                           gguf.Int(arch + ".feed_forward_length", 1, kMaxGgufSize));
   FERMATA_ASSIGN_OR_RETURN(made["norm_eps"],
                            gguf.Number(arch + ".attention.layer_norm_epsilon", 0, 1, 1e-5));
   const std::string shifts = arch + ".token_shift_count";
-  FERMATA_ASSIGN_OR_RETURN(const int64_t count, gguf.Int(shifts, 0, kMaxSize, 2));
+  FERMATA_ASSIGN_OR_RETURN(const int64_t count, gguf.Int(shifts, 0, kMaxGgufSize, 2));
   if (count != 2) return gguf.Error(shifts, "models without a channel mix are not known");
-  FERMATA_ASSIGN_OR_RETURN(made["eos_token_id"], gguf.Int("tokenizer.ggml.eos_token_id", 0,
-                                                          std::numeric_limits<int32_t>::max(), 0));
+  made["eos_token_id"] = 0;  // RWKV's own, where the file does not say.
+  FERMATA_RETURN_IF_ERROR(PassGgufTokensOn(gguf, made));
   return made;
 }
 
@@ -140,17 +136,18 @@ absl::StatusOr<ConfigReader> MakeConfig6(const Checkpoint& checkpoint, ConfigRea
   const GgufFile& gguf = *checkpoint.gguf();
   FERMATA_ASSIGN_OR_RETURN(Json made, CommonFields(checkpoint, "rwkv6"));
   FERMATA_ASSIGN_OR_RETURN(made["halve_every"],
-                           gguf.Int("rwkv6.rescale_every_n_layers", 0, kMaxSize, 0));
-  FERMATA_ASSIGN_OR_RETURN(const int64_t head_size, gguf.Int("rwkv6.wkv.head_size", 1, kMaxSize));
+                           gguf.Int("rwkv6.rescale_every_n_layers", 0, kMaxGgufSize, 0));
+  FERMATA_ASSIGN_OR_RETURN(const int64_t head_size,
+                           gguf.Int("rwkv6.wkv.head_size", 1, kMaxGgufSize));
   if (made["hidden_size"].get<int64_t>() % head_size != 0) {
     return gguf.Error("rwkv6.wkv.head_size", "does not divide rwkv6.embedding_length");
   }
   made["num_heads"] = made["hidden_size"].get<int64_t>() / head_size;
   made["expand_k"] = made["expand_v"] = 1;
   FERMATA_ASSIGN_OR_RETURN(made["proj_low_rank_dim"],
-                           gguf.Int("rwkv6.time_mix_extra_dim", 1, kMaxSize));
+                           gguf.Int("rwkv6.time_mix_extra_dim", 1, kMaxGgufSize));
   FERMATA_ASSIGN_OR_RETURN(made["gate_low_rank_dim"],
-                           gguf.Int("rwkv6.time_decay_extra_dim", 1, kMaxSize));
+                           gguf.Int("rwkv6.time_decay_extra_dim", 1, kMaxGgufSize));
   return ConfigReader(std::move(made), gguf.source());
 }
 
@@ -158,7 +155,7 @@ absl::StatusOr<ConfigReader> MakeConfig7(const Checkpoint& checkpoint, ConfigRea
   const GgufFile& gguf = *checkpoint.gguf();
   FERMATA_ASSIGN_OR_RETURN(Json made, CommonFields(checkpoint, "rwkv7"));
   made["fuse_norm"] = false;
-  FERMATA_ASSIGN_OR_RETURN(made["head_dim"], gguf.Int("rwkv7.wkv.head_size", 1, kMaxSize));
+  FERMATA_ASSIGN_OR_RETURN(made["head_dim"], gguf.Int("rwkv7.wkv.head_size", 1, kMaxGgufSize));
   // The keys for the ranks hold a rule of thumb where the converter was not told them.
   const std::string blk = "blk.0.time_mix_";
   FERMATA_ASSIGN_OR_RETURN(made["decay_low_rank_dim"], Extent(checkpoint, blk + "w1.weight", 0));

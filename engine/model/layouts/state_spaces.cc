@@ -1,15 +1,21 @@
 // Mamba-2 as the mamba_ssm library publishes it: the names are nearly those of transformers, the
 // config is the library's own.
 
+#include <cmath>
+#include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "engine/base/json.h"
 #include "engine/base/status.h"
 #include "engine/model/layouts/layouts.h"
+#include "engine/model/layouts/rwkv.h"
 
 namespace fermata {
 namespace {
+
+using Json = nlohmann::json;
 
 constexpr int64_t kMaxSize = int64_t{1} << 24;
 
@@ -50,7 +56,7 @@ absl::StatusOr<ConfigReader> MakeConfig(const Checkpoint&, ConfigReader* file) {
   FERMATA_ASSIGN_OR_RETURN(std::optional<ConfigReader> ssm, config.Object("ssm_cfg"));
   if (!ssm.has_value()) return config.Error("ssm_cfg", "missing");
   FERMATA_RETURN_IF_ERROR(RefuseOthers(config, *ssm));
-  nlohmann::json made = {{"model_type", "mamba2"}, {"norm_per_group", true}};
+  Json made = {{"model_type", "mamba2"}, {"norm_per_group", true}};
   FERMATA_ASSIGN_OR_RETURN(const int64_t hidden, config.Int("d_model", 1, kMaxSize));
   FERMATA_ASSIGN_OR_RETURN(const int64_t expand, ssm->Int("expand", 1, 64, 2));
   FERMATA_ASSIGN_OR_RETURN(const int64_t head_dim, ssm->Int("headdim", 1, kMaxSize, 64));
@@ -72,7 +78,14 @@ absl::StatusOr<ConfigReader> MakeConfig(const Checkpoint&, ConfigReader* file) {
   if (!rms_norm) return config.Error("rms_norm", "models with LayerNorm are not known");
   made["layer_norm_epsilon"] = 1e-5;
   config.Ignore({"attn_cfg", "fused_add_norm", "residual_in_fp32"});
-  ssm->Ignore({"chunk_size"});
+  FERMATA_ASSIGN_OR_RETURN(
+      const ConfigReader::Interval limit,
+      ssm->ReadInterval("dt_limit", {0, std::numeric_limits<double>::infinity()}));
+  // JSON has no infinity; the reader of this field takes null for it.
+  made["time_step_limit"] = {limit.low, std::isinf(limit.high) ? Json(nullptr) : Json(limit.high)};
+  FERMATA_RETURN_IF_ERROR(PassTokensOn(config, made));
+  ssm->Ignore({"A_init_range", "chunk_size", "conv_init", "dt_init_floor", "dt_max", "dt_min",
+               "use_mem_eff_path"});
   if (!ssm->Unread().empty()) return ssm->Error(ssm->Unread().front(), "is not known");
   return ConfigReader(std::move(made), config.source());
 }
