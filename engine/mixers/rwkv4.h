@@ -8,8 +8,8 @@
 
 namespace fermata {
 
-// The time mix of RWKV-4 (Peng et al., "RWKV: Reinventing RNNs for the Transformer Era", eqs. 11-16).
-// With δ the token before, less this one:
+// The time mix of RWKV-4 (Peng et al., "RWKV: Reinventing RNNs for the Transformer Era", eqs.
+// 11-13, 16 and 17). With δ the token before, less this one:
 //
 //   r, k, v = W_r (x + μ_r ∘ δ), W_k (x + μ_k ∘ δ), W_v (x + μ_v ∘ δ)
 //   out     = W_o (σ(r) ∘ wkv(k, v))                           wkv as in kernels/wkv.h

@@ -1,9 +1,7 @@
 #include "engine/mixers/rwkv6.h"
 
-#include <algorithm>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "engine/base/status.h"
 #include "engine/kernels/decay_rule.h"
 #include "engine/kernels/elementwise.h"

@@ -11,8 +11,8 @@ namespace fermata {
 // The feed-forward half of RWKV's layers. With δ the token before, less this one:
 //
 //   out = σ(W_r (x + μ_r ∘ δ)) ∘ W_v act(W_k (x + μ_k ∘ δ))   RWKV-4, -5, -6 (Peng et al. 2023,
-//                                                             eqs. 17, 18, 26)
-//   out = W_v act(W_k (x + μ_k ∘ δ))                          RWKV-7 (Peng et al. 2025, eq. 23)
+//                                                             eqs. 14, 15 and 18)
+//   out = W_v act(W_k (x + μ_k ∘ δ))                          RWKV-7 (Peng et al. 2025)
 //
 // | config            | default      | meaning                                               |
 // | ----------------- | ------------ | ----------------------------------------------------- |

@@ -94,11 +94,11 @@ absl::StatusOr<AlignedBuffer<float>> LayoutWeights::Read(std::string_view name,
   FERMATA_ASSIGN_OR_RETURN(
       AlignedBuffer<float> values,
       as_is ? stored_.Read(stored, shape) : stored_.ReadReshaped(stored, row->rows * size));
-  const bool transposed_part = row->how == StoredName::How::kTransposed;
+  const bool turned = row->how == StoredName::How::kTransposed;
   if (row->rows > 1) {
-    values = Part(values, *row, size, transposed_part ? shape.front() : shape.back());
+    values = Part(values, *row, size, turned ? shape.front() : shape.back());
   }
-  if (transposed_part) {
+  if (turned) {
     AlignedBuffer<float> transposed(size);
     Transpose(values.data(), shape[0], shape[1], shape[0], transposed.data(), shape[1]);
     values = std::move(transposed);

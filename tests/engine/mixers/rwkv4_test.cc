@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kHidden = 21, kDim = 70, kCount = 90;
 
-// The weighted sums of "RWKV: Reinventing RNNs for the Transformer Era", equation 14, each computed
+// The weighted sums of "RWKV: Reinventing RNNs for the Transformer Era", equation 16, each computed
 // anew for each token.
 Doubles Wkv(const Doubles& k, const Doubles& v, const Doubles& w, const Doubles& u) {
   const auto dim = static_cast<int64_t>(w.size());
@@ -56,7 +56,7 @@ TEST(Rwkv4Test, MatchesFloat64) {
   }
 }
 
-// With a key of 10^4 the token alone counts from then on, with -10^4 not at all.
+// Keys of ±10^5, of which no exponential is a float.
 TEST(Rwkv4Test, EnormousKeysStayFinite) {
   RandomWeights weights(1);
   weights.Set("m.k_proj.weight", std::vector<float>(kHidden * kHidden, 1e4f));

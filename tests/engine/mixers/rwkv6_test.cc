@@ -28,7 +28,7 @@ Doubles LowRank(RandomWeights& weights, const std::string& name, const Doubles& 
   return ReferenceLinear(weights, name + ".lora.2.weight", inner, rank, out);
 }
 
-// "Eagle and Finch", equation 16: ddlerp.
+// "Eagle and Finch", section 4.2: the shift that depends on the data.
 Doubles DynamicMix(RandomWeights& weights, const std::string& letter, const Doubles& x,
                    const Reference& c) {
   const std::string name = "x_" + letter;
@@ -47,7 +47,7 @@ Doubles Projected(RandomWeights& weights, const std::string& letter, const Doubl
                          kHidden, out);
 }
 
-// Equations 17 to 20.
+// … and the time mix.
 Doubles Expected(RandomWeights& weights, const Doubles& x, const Reference& c) {
   const Doubles r = Projected(weights, "r", x, c.key_dim, c);
   const Doubles k = Projected(weights, "k", x, c.key_dim, c);
