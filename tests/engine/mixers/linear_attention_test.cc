@@ -19,26 +19,18 @@ struct Reference {
   bool elu = true, norm_q = false, norm_k = false, normalise = false, output_norm = true;
   bool gate = false;
   int64_t taps = 0;
+  bool conv_bias = false;
   Doubles decay = {};
 };
 
 Doubles Projected(RandomWeights& weights, const std::string& name, const Doubles& x, int64_t width,
                   const Reference& r) {
-  const Doubles y = ReferenceLinear(weights, name + "_proj.weight", x, r.hidden, width);
+  Doubles y = ReferenceLinear(weights, name + "_proj.weight", x, r.hidden, width);
   if (r.taps == 0) return y;
-  const Doubles taps = Tensor(weights, name + "_conv1d.weight", {width, 1, r.taps});
-  Doubles convolved(y.size());
-  const auto rows = static_cast<int64_t>(y.size()) / width;
-  for (int64_t t = 0; t < rows; ++t) {
-    for (int64_t i = 0; i < width; ++i) {
-      double sum = 0;
-      for (int64_t back = 0; back < r.taps && back <= t; ++back) {
-        sum += taps[i * r.taps + r.taps - 1 - back] * y[(t - back) * width + i];
-      }
-      convolved[t * width + i] = ReferenceSilu(sum);
-    }
-  }
-  return convolved;
+  y = ReferenceConvolve(weights, name + "_conv1d", y,
+                        {.width = width, .taps = r.taps, .bias = r.conv_bias});
+  for (double& value : y) value = ReferenceSilu(value);
+  return y;
 }
 
 // φ of each row of x, divided by (its sum + 1e-4) if so wished.
@@ -114,8 +106,14 @@ TEST(LinearAttentionLayerTest, MatchesFloat64) {
         {"decay", decay},
         {"use_short_conv", true},
         {"conv_size", 3},
+        {"conv_bias", true},
         {"use_output_gate", true}},
-       {.kv_heads = 3, .normalise = true, .gate = true, .taps = 3, .decay = decay}},
+       {.kv_heads = 3,
+        .normalise = true,
+        .gate = true,
+        .taps = 3,
+        .conv_bias = true,
+        .decay = decay}},
   };
   constexpr int64_t kHidden = 36, kHeads = 6, kCount = 90;
   const auto x = RandomNormals(2, kCount * kHidden);

@@ -34,17 +34,7 @@ Doubles Heads(RandomWeights& weights, const std::string& name, const Doubles& x,
   if (reference.head_norm) {
     ReferenceRmsNorm(y, kHeadDim, 1e-5, Tensor(weights, name + "_norm.weight", {kHeadDim}));
   }
-  for (size_t head = 0; reference.rope_theta > 0 && head < y.size() / kHeadDim; ++head) {
-    const auto position = static_cast<double>(head / heads);
-    for (int64_t i = 0; i < kHeadDim / 2; ++i) {
-      const double angle = position * std::pow(reference.rope_theta, -2.0 * i / kHeadDim);
-      double& a = y[head * kHeadDim + i];
-      double& b = y[head * kHeadDim + kHeadDim / 2 + i];
-      const double turned = a * std::cos(angle) - b * std::sin(angle);
-      b = a * std::sin(angle) + b * std::cos(angle);
-      a = turned;
-    }
-  }
+  if (reference.rope_theta > 0) ReferenceRotate(y, heads, kHeadDim, reference.rope_theta);
   return y;
 }
 
