@@ -21,10 +21,10 @@
 #define FERMATA_ENGINE_KERNELS_MATMUL_GROUPS_ONCE
 namespace fermata {
 
-// A panel holds its groups of 32 along in_features one after the other: lines of unsigned quants
-// (each weight is scale · (quant - offset)), then a binary16 scale for each column. Of 8 bits there
-// are eight lines, of 4 bits four, whose bytes hold a quant of the line in the lower half and one of
-// the line four further on in the upper half.
+// A panel holds its groups of 32 along in_features one after the other: the lines of a group's
+// eight steps, of unsigned quants (each weight is scale · (quant - offset)), then a binary16 scale
+// for each column. Steps come in pairs, 0 and 4 to 3 and 7. Of 8 bits a pair is two lines, of 4 bits
+// it is one, whose bytes hold the first step's quants in their lower halves.
 inline constexpr int64_t kGroupScaleBytes = kLineColumns * 2;
 constexpr int64_t GroupLines(int bits) { return bits; }
 constexpr int64_t GroupBytes(int bits) { return GroupLines(bits) * kLineBytes + kGroupScaleBytes; }
@@ -52,20 +52,21 @@ FERMATA_DOT_PRODUCTS
 namespace fermata {
 namespace HWY_NAMESPACE {
 
-// Two accumulators for each element of y.
+// As kMostRows and VectorsAtOnce, with two accumulators for each element of y.
+constexpr int kMostGroupRows = kVectorLanes == 16 ? 6 : 2;
 constexpr int GroupVectors(int rows) { return rows <= (kVectorLanes == 16 ? 2 : 1) ? 4 : 2; }
 
-// The words of line `line` and of the line four further on.
+// The words of a pair of steps.
 template <int kBits>
-HWY_INLINE void LoadQuants(const uint8_t* group, int64_t line, ByteWords::Unsigned& near,
-                           ByteWords::Unsigned& far) {
-  const IntVec words = LoadWords(group + line * kLineBytes);
+HWY_INLINE void LoadPair(const uint8_t* group, int64_t pair, ByteWords::Unsigned& near,
+                         ByteWords::Unsigned& far) {
   if constexpr (kBits == 8) {
-    near = ByteWords::SplitUnsigned(words);
-    far = ByteWords::SplitUnsigned(LoadWords(group + (line + 4) * kLineBytes));
+    near = ByteWords::SplitUnsigned(LoadWords(group + 2 * pair * kLineBytes));
+    far = ByteWords::SplitUnsigned(LoadWords(group + (2 * pair + 1) * kLineBytes));
   } else {
     const hn::RebindToUnsigned<IntTag> tag;
     const IntVec mask = hn::Set(kIntTag, 0x0f0f0f0f);
+    const IntVec words = LoadWords(group + pair * kLineBytes);
     const IntVec upper = hn::BitCast(kIntTag, hn::ShiftRight<4>(hn::BitCast(tag, words)));
     near = ByteWords::SplitUnsigned(hn::And(words, mask));
     far = ByteWords::SplitUnsigned(hn::And(upper, mask));
@@ -93,25 +94,26 @@ HWY_NOINLINE void MultiplyGroupTile(const GroupsTask& task, int64_t row, int64_t
   }
   for (int64_t g = 0; g < task.groups; ++g, group += GroupBytes(kBits)) {
     // Exact sums of x · (quant - offset).
-    IntVec sums[kRows][kVectors];
+    IntSum sums[kRows][kVectors];
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
-      const IntVec start = hn::Set(kIntTag, -QuantOffset(kBits) * x_sums[r * task.groups + g]);
+      const IntSum start =
+          ToSum(hn::Set(kIntTag, -QuantOffset(kBits) * x_sums[r * task.groups + g]));
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) sums[r][v] = start;
     }
 #pragma GCC unroll 4
-    for (int64_t line = 0; line < 4; ++line) {
+    for (int64_t pair = 0; pair < 4; ++pair) {
       ByteWords::Unsigned near[kVectors];
       ByteWords::Unsigned far[kVectors];
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) {
-        LoadQuants<kBits>(group + column * kWordBytes + v * kVectorBytes, line, near[v], far[v]);
+        LoadPair<kBits>(group + column * kWordBytes + v * kVectorBytes, pair, near[v], far[v]);
       }
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
         const auto* words = reinterpret_cast<const uint8_t*>(x + (r * task.groups + g) * kGroup) +
-                            line * kWordBytes;
+                            pair * kWordBytes;
         const auto near_x = ByteWords::SplitSigned(BroadcastWord(words));
         const auto far_x = ByteWords::SplitSigned(BroadcastWord(words + kGroup / 2));
 #pragma GCC unroll 16
@@ -128,7 +130,7 @@ HWY_NOINLINE void MultiplyGroupTile(const GroupsTask& task, int64_t row, int64_t
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
         // In this order no finite scales make 0 · ∞.
-        totals[r][v] = hn::MulAdd(hn::Mul(hn::ConvertTo(kTag, sums[r][v]), scale),
+        totals[r][v] = hn::MulAdd(hn::Mul(hn::ConvertTo(kTag, ToVector(sums[r][v])), scale),
                                   hn::Set(kTag, x_scales[r * task.groups + g]), totals[r][v]);
       }
     }
@@ -165,10 +167,10 @@ HWY_INLINE void MultiplyLastGroupRows(const GroupsTask& task, int64_t row) {
 template <int kBits>
 HWY_INLINE void MultiplyGroups(const GroupsTask& task) {
   int64_t row = 0;
-  for (; row + kMostRows <= task.rows; row += kMostRows) {
-    MultiplyGroupRows<kBits, kMostRows>(task, row);
+  for (; row + kMostGroupRows <= task.rows; row += kMostGroupRows) {
+    MultiplyGroupRows<kBits, kMostGroupRows>(task, row);
   }
-  MultiplyLastGroupRows<kBits, kMostRows>(task, row);
+  MultiplyLastGroupRows<kBits, kMostGroupRows>(task, row);
 }
 
 void MultiplyGroups4(const GroupsTask& task) { MultiplyGroups<4>(task); }
@@ -291,8 +293,9 @@ class GroupsMatrix : public MatmulBackend {
   void Place(const Block<kBits>& block, int64_t column, int64_t g) {
     uint8_t* group = panel(column / kLineColumns) + g * GroupBytes(kBits);
     const int64_t place = column % kLineColumns;
-    for (int64_t line = 0; line < GroupLines(kBits); ++line) {
-      std::memcpy(group + line * kLineBytes + place * kWordBytes, &block.quants[line * kWordBytes],
+    for (int64_t word = 0; word < GroupLines(kBits); ++word) {
+      const int64_t line = kBits == 8 ? word % 4 * 2 + word / 4 : word;
+      std::memcpy(group + line * kLineBytes + place * kWordBytes, &block.quants[word * kWordBytes],
                   kWordBytes);
     }
     std::memcpy(group + GroupLines(kBits) * kLineBytes + place * 2, &block.scale, 2);

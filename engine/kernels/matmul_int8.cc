@@ -30,9 +30,9 @@ HWY_INLINE Vec Scaled(IntVec sum, const LinesTask& task, int64_t row, int64_t co
 }
 
 struct Int8Words {
-  using Sum = IntVec;
+  using Sum = IntSum;
   using Weights = ByteWords::Signed;
-  static HWY_INLINE Sum ZeroSum() { return hn::Zero(kIntTag); }
+  static HWY_INLINE Sum ZeroSum() { return Sum{}; }
   static HWY_INLINE Weights SplitWeights(IntVec words) { return ByteWords::SplitSigned(words); }
   static HWY_INLINE ByteWords::Unsigned SplitFactor(IntVec words) {
     return ByteWords::SplitUnsigned(words);
@@ -41,7 +41,7 @@ struct Int8Words {
     return ByteWords::Dot(sum, factor, weights);
   }
   static HWY_INLINE Vec Finish(Sum sum, const LinesTask& task, int64_t row, int64_t column) {
-    return Scaled(sum, task, row, column);
+    return Scaled(ToVector(sum), task, row, column);
   }
 };
 
@@ -74,10 +74,11 @@ HWY_EXPORT(ScaleInt8);
 
 constexpr int64_t kWordNumbers = 4;
 
-// From how many rows on oneDNN is the faster. On tiles it is, as soon as reading the weights is not
-// all that counts; with VNNI both run at what the instruction gives.
-// matmul_bench --benchmark_filter='int8.*/(lines|library)/'
-constexpr int64_t kTileRows = 16;
+// From how many rows on oneDNN is the faster. With VNNI it never is: one core of an AMD EPYC did 768
+// x 3072 at 1, 8, 64 and 256 rows in 81, 111, 711 and 2,865 µs, and the library in 92, 154, 842 and
+// 3,419. On tiles it is as soon as there are more rows than one pass of ours over the weights takes.
+//   matmul_bench --benchmark_filter='int8/(lines|library)/'
+constexpr int64_t kTileRows = 7;
 int64_t MeasuredRows(const LibraryProduct& library) {
   return library.uses_tiles() ? kTileRows : kNeverRows;
 }

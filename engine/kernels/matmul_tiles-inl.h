@@ -38,10 +38,12 @@ using IntVec = hn::Vec<IntTag>;
 inline constexpr IntTag kIntTag{};
 inline constexpr int64_t kPanelVectors = kLineColumns / kVectorLanes;
 
-// With 32 registers, six rows of four vectors; else two of four, and one of eight, which reads more
-// of a line at once.
-constexpr int kMostRows = kVectorLanes == 16 ? 6 : 2;
-constexpr int VectorsAtOnce(int rows) { return kVectorLanes == 16 || rows > 1 ? 4 : 8; }
+// As many accumulators as there are registers for. Fewer rows take more of a line at once, which
+// suits memory: those products wait for it.
+constexpr int kMostRows = kVectorLanes == 16 ? 6 : 4;
+constexpr int VectorsAtOnce(int rows) {
+  return kVectorLanes == 16 ? 4 : rows == 1 ? 8 : rows == 2 ? 4 : 2;
+}
 
 HWY_INLINE IntVec LoadWords(const uint8_t* words) {
   return hn::LoadU(kIntTag, reinterpret_cast<const int32_t*>(words));
@@ -53,6 +55,21 @@ HWY_INLINE IntVec BroadcastWord(const uint8_t* word) {
   return hn::Set(kIntTag, bits);
 }
 
+// Words as the compiler's vector of int32. Accumulators must be these: it keeps an array in registers
+// through a loop if it is read and written as one type, and the instructions' own type for integers
+// of every width is another than that of their results.
+typedef int32_t IntSum __attribute__((vector_size(kVectorLanes * sizeof(int32_t))));
+HWY_INLINE IntVec ToVector(IntSum sum) {
+  IntVec vector;
+  std::memcpy(&vector, &sum, sizeof(sum));
+  return vector;
+}
+HWY_INLINE IntSum ToSum(IntVec vector) {
+  IntSum sum;
+  std::memcpy(&sum, &vector, sizeof(sum));
+  return sum;
+}
+
 // sum + u · s in each word, for four unsigned bytes u and four signed bytes s. Exact.
 #if HWY_TARGET == HWY_AVX3_DL
 struct ByteWords {
@@ -60,8 +77,8 @@ struct ByteWords {
   using Signed = IntVec;
   static HWY_INLINE Unsigned SplitUnsigned(IntVec words) { return words; }
   static HWY_INLINE Signed SplitSigned(IntVec words) { return words; }
-  static HWY_INLINE IntVec Dot(IntVec sum, Unsigned u, Signed s) {
-    return IntVec{_mm512_dpbusd_epi32(sum.raw, u.raw, s.raw)};
+  static HWY_INLINE IntSum Dot(IntSum sum, Unsigned u, Signed s) {
+    return ToSum(IntVec{_mm512_dpbusd_epi32(ToVector(sum).raw, u.raw, s.raw)});
   }
 };
 #elif HWY_TARGET == HWY_SCALAR
@@ -70,15 +87,15 @@ struct ByteWords {
   using Signed = IntVec;
   static HWY_INLINE Unsigned SplitUnsigned(IntVec words) { return words; }
   static HWY_INLINE Signed SplitSigned(IntVec words) { return words; }
-  static HWY_INLINE IntVec Dot(IntVec sum, Unsigned u, Signed s) {
+  static HWY_INLINE IntSum Dot(IntSum sum, Unsigned u, Signed s) {
     const auto unsigned_words = static_cast<uint32_t>(hn::GetLane(u));
     const auto signed_words = static_cast<uint32_t>(hn::GetLane(s));
-    int32_t total = hn::GetLane(sum);
+    int32_t total = sum[0];
     for (int shift = 0; shift < 32; shift += 8) {
       total += static_cast<int32_t>(unsigned_words >> shift & 255) *
                static_cast<int8_t>(signed_words >> shift);
     }
-    return hn::Set(kIntTag, total);
+    return IntSum{total};
   }
 };
 #else
@@ -102,10 +119,11 @@ struct ByteWords {
     return {hn::ShiftRight<8>(hn::ShiftLeft<8>(shorts)), hn::ShiftRight<8>(shorts)};
   }
   // On x86 all goes into the first of the two sums that the operation may spread its result over.
-  static HWY_INLINE IntVec Dot(IntVec sum, const Unsigned& u, const Signed& s) {
+  static HWY_INLINE IntSum Dot(IntSum sum, const Unsigned& u, const Signed& s) {
     IntVec other = hn::Zero(kIntTag);
-    sum = hn::ReorderWidenMulAccumulate(kIntTag, u.even, s.even, sum, other);
-    return hn::ReorderWidenMulAccumulate(kIntTag, u.odd, s.odd, sum, other);
+    const IntVec even =
+        hn::ReorderWidenMulAccumulate(kIntTag, u.even, s.even, ToVector(sum), other);
+    return ToSum(hn::ReorderWidenMulAccumulate(kIntTag, u.odd, s.odd, even, other));
   }
 };
 #endif
