@@ -17,7 +17,8 @@ extern const Layout kTransformersRwkv5;
 extern const Layout kTransformersRwkv6;
 extern const Layout kFlaRwkv6;  // rwkv_fla.cc
 extern const Layout kFlaRwkv7;
-extern const Layout kGgufRwkv6;  // gguf_rwkv.cc
+extern const Layout kFlaGatedDeltaNetWithD;  // fla.cc
+extern const Layout kGgufRwkv6;              // gguf_rwkv.cc
 extern const Layout kGgufRwkv7;
 extern const Layout kGgufMamba2;   // gguf_mamba2.cc
 extern const Layout kGgufUnknown;  // gguf_unknown.cc; comes after all others of GGUF.
