@@ -16,11 +16,28 @@ namespace fermata {
 // its tests. The promises of PackedMatrix are those of each backend.
 class MatmulBackend {
  public:
+  MatmulBackend(int64_t out_features, int64_t in_features)
+      : out_features_(out_features), in_features_(in_features) {}
   virtual ~MatmulBackend() = default;
 
   // y [rows, out_features] = x [rows, in_features] · Wᵀ.
-  virtual void Multiply(const float* x, int64_t rows, float* y) const = 0;
+  void Multiply(const float* x, int64_t rows, float* y) const {
+    for (int64_t row = 0; row < rows; row += kMostRowsAtOnce) {
+      MultiplyRows(x + row * in_features_, std::min(kMostRowsAtOnce, rows - row),
+                   y + row * out_features_);
+    }
+  }
   virtual int64_t bytes() const = 0;
+
+ protected:
+  // Bounds scratch memory and the number of oneDNN's primitives.
+  static constexpr int64_t kMostRowsAtOnce = 256;
+
+  // The same for at most kMostRowsAtOnce rows, and at least one.
+  virtual void MultiplyRows(const float* x, int64_t rows, float* y) const = 0;
+
+  const int64_t out_features_;
+  const int64_t in_features_;
 };
 
 // Each of the following packs `weights` [out_features, in_features], row-major and finite, on
@@ -67,10 +84,6 @@ std::unique_ptr<MatmulBackend> PackBlocks(const WeightBlocks& blocks, int64_t ou
 inline int64_t MatmulWork(int64_t out_features, int64_t in_features, int64_t rows) {
   return out_features * in_features * std::max<int64_t>(rows, 8);
 }
-
-// Products are computed this many rows at a time, which bounds scratch memory and the primitives
-// of oneDNN.
-inline constexpr int64_t kMaxProductRows = 256;
 
 // Scratch memory of the calling thread, aligned to a cache line; valid until the thread's next call.
 std::byte* ProductScratch(size_t bytes);

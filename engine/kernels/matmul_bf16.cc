@@ -80,6 +80,8 @@ HWY_EXPORT(MultiplyBf16);
 HWY_EXPORT(MultiplyBf16Dots);
 
 constexpr int64_t kWordNumbers = 2;
+// What making a number narrow is worth in multiply-adds, measured.
+constexpr int64_t kRoundWork = 6;
 // Of in_features in one product of oneDNN.
 constexpr int64_t kLibraryFeatures = 1024;
 
@@ -121,7 +123,7 @@ class Bf16Weights {
 // Rows of `count` numbers, `stride` apart, to rows of `padded`, filled up with zeros.
 void RoundRows(const float* x, int64_t rows, int64_t stride, int64_t count, int64_t padded,
                uint16_t* out) {
-  ParallelFor(rows, count, [&](int64_t begin, int64_t end) {
+  ParallelFor(rows, count * kRoundWork, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       RoundToBf16(x + row * stride, count, out + row * padded);
       std::fill(out + row * padded + count, out + (row + 1) * padded, 0);
@@ -132,23 +134,14 @@ void RoundRows(const float* x, int64_t rows, int64_t stride, int64_t count, int6
 class Bf16Lines : public MatmulBackend {
  public:
   Bf16Lines(const float* weights, int64_t out_features, int64_t in_features, bool use_dots)
-      : out_features_(out_features),
-        in_features_(in_features),
+      : MatmulBackend(out_features, in_features),
         use_dots_(use_dots),
         weights_(weights, out_features, in_features, in_features) {}
-
-  void Multiply(const float* x, int64_t rows, float* y) const override {
-    for (int64_t row = 0; row < rows; row += kMaxProductRows) {
-      MultiplyBlock(x + row * in_features_, std::min(kMaxProductRows, rows - row),
-                    y + row * out_features_);
-    }
-  }
 
   int64_t bytes() const override { return static_cast<int64_t>(weights_.packed().bytes()); }
 
  private:
-  // rows ≤ kMaxProductRows.
-  void MultiplyBlock(const float* x, int64_t rows, float* y) const {
+  void MultiplyRows(const float* x, int64_t rows, float* y) const override {
     const int64_t x_stride = weights_.padded() * static_cast<int64_t>(sizeof(uint16_t));
     auto* halves = reinterpret_cast<uint16_t*>(ProductScratch(rows * x_stride));
     RoundRows(x, rows, in_features_, in_features_, weights_.padded(), halves);
@@ -172,8 +165,6 @@ class Bf16Lines : public MatmulBackend {
     });
   }
 
-  int64_t out_features_;
-  int64_t in_features_;
   bool use_dots_;
   Bf16Weights weights_;
 };
@@ -188,7 +179,7 @@ class Bf16OneDnn : public MatmulBackend {
 
   Bf16OneDnn(const float* weights, int64_t out_features, int64_t in_features,
              std::vector<Part> parts)
-      : out_features_(out_features), in_features_(in_features), parts_(std::move(parts)) {
+      : MatmulBackend(out_features, in_features), parts_(std::move(parts)) {
     for (const Part& part : parts_) {
       weights_.emplace_back(weights + part.begin, out_features, part.count, in_features);
     }
@@ -208,13 +199,6 @@ class Bf16OneDnn : public MatmulBackend {
     return parts;
   }
 
-  void Multiply(const float* x, int64_t rows, float* y) const override {
-    for (int64_t row = 0; row < rows; row += kMaxProductRows) {
-      MultiplyBlock(x + row * in_features_, std::min(kMaxProductRows, rows - row),
-                    y + row * out_features_);
-    }
-  }
-
   int64_t bytes() const override {
     int64_t bytes = 0;
     for (const Bf16Weights& weights : weights_) {
@@ -224,8 +208,7 @@ class Bf16OneDnn : public MatmulBackend {
   }
 
  private:
-  // rows ≤ kMaxProductRows.
-  void MultiplyBlock(const float* x, int64_t rows, float* y) const {
+  void MultiplyRows(const float* x, int64_t rows, float* y) const override {
     const int64_t count = rows * out_features_;
     const int64_t part_bytes =
         parts_.size() == 1 ? 0 : RoundUp(count * sizeof(float), kBufferAlignment);
@@ -243,8 +226,6 @@ class Bf16OneDnn : public MatmulBackend {
     }
   }
 
-  int64_t out_features_;
-  int64_t in_features_;
   std::vector<Part> parts_;
   std::vector<Bf16Weights> weights_;  // Of each part.
 };

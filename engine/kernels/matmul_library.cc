@@ -1,6 +1,5 @@
 #include "engine/kernels/matmul_library.h"
 
-#include <algorithm>
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
@@ -25,7 +24,7 @@ namespace {
 using Type = dnnl::memory::data_type;
 using Layout = dnnl::memory::format_tag;
 
-// More rows are multiplied in blocks of these, which bounds the primitives of a shape.
+// As many as MatmulBackend multiplies at once; with fewer its rows are compared.
 constexpr int64_t kMaxRows = 256;
 
 struct Types {
@@ -92,16 +91,8 @@ class Product : public LibraryProduct {
   }
 
   void Multiply(const void* x, int64_t rows, const void* packed, void* y) const override {
-    const int64_t x_stride =
-        shape_.in_features * static_cast<int64_t>(dnnl::memory::data_type_size(types_.x));
-    const int64_t y_stride =
-        shape_.out_features * static_cast<int64_t>(dnnl::memory::data_type_size(types_.y));
     try {
-      for (int64_t row = 0; row < rows; row += kMaxRows) {
-        MultiplyBlock(static_cast<const std::byte*>(x) + row * x_stride,
-                      std::min(kMaxRows, rows - row), packed,
-                      static_cast<std::byte*>(y) + row * y_stride);
-      }
+      Execute(x, rows, packed, y);
     } catch (const dnnl::error& error) {
       // Sizes were accepted when the shape was made: what is left is memory running out.
       std::fprintf(stderr, "matrix product failed: %s\n", error.what());
@@ -117,8 +108,7 @@ class Product : public LibraryProduct {
     dnnl::matmul primitive;
   };
 
-  // rows ≤ kMaxRows.
-  void MultiplyBlock(const void* x, int64_t rows, const void* packed, void* y) const {
+  void Execute(const void* x, int64_t rows, const void* packed, void* y) const {
     const int threads = ThreadsFor(MatmulWork(shape_.out_features, shape_.in_features, rows));
     UseOpenMpThreads(threads);
     const Primitive& product = PrimitiveFor(rows, threads);

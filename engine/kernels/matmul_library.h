@@ -45,8 +45,8 @@ class LibraryProduct {
   // Packs weights [out_features, in_features], row-major; kF32 only.
   virtual void Pack(const float* weights, void* packed) const = 0;
 
-  // y [rows, out_features] = x [rows, in_features] · Wᵀ, all dense. The process ends when memory
-  // runs out.
+  // y [rows, out_features] = x [rows, in_features] · Wᵀ, all dense. Makes primitives for each
+  // number of rows, so that should be bounded. The process ends when memory runs out.
   virtual void Multiply(const void* x, int64_t rows, const void* packed, void* y) const = 0;
 };
 

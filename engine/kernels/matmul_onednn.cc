@@ -9,18 +9,21 @@ namespace {
 
 class OneDnnMatrix : public MatmulBackend {
  public:
-  OneDnnMatrix(const LibraryProduct& library, const float* weights)
-      : library_(library), packed_(library.packed_bytes()) {
+  OneDnnMatrix(const LibraryProduct& library, const float* weights, int64_t out_features,
+               int64_t in_features)
+      : MatmulBackend(out_features, in_features),
+        library_(library),
+        packed_(library.packed_bytes()) {
     library_.Pack(weights, packed_.data());
-  }
-
-  void Multiply(const float* x, int64_t rows, float* y) const override {
-    library_.Multiply(x, rows, packed_.data(), y);
   }
 
   int64_t bytes() const override { return static_cast<int64_t>(packed_.bytes()); }
 
  private:
+  void MultiplyRows(const float* x, int64_t rows, float* y) const override {
+    library_.Multiply(x, rows, packed_.data(), y);
+  }
+
   const LibraryProduct& library_;
   HugeBuffer packed_;
 };
@@ -31,7 +34,7 @@ std::unique_ptr<MatmulBackend> PackOneDnn(const float* weights, int64_t out_feat
                                           int64_t in_features) {
   const auto* library = LibraryProduct::For({LibraryTypes::kF32, out_features, in_features});
   if (library == nullptr) return nullptr;
-  return std::make_unique<OneDnnMatrix>(*library, weights);
+  return std::make_unique<OneDnnMatrix>(*library, weights, out_features, in_features);
 }
 
 }  // namespace fermata

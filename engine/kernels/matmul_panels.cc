@@ -107,8 +107,7 @@ HWY_EXPORT(MultiplyPanel);
 class Panels : public MatmulBackend {
  public:
   Panels(const float* weights, int64_t out_features, int64_t in_features)
-      : out_features_(out_features),
-        in_features_(in_features),
+      : MatmulBackend(out_features, in_features),
         panels_((out_features + kPanelColumns - 1) / kPanelColumns),
         packed_(panels_ * kPanelColumns * in_features * sizeof(float)) {
     ParallelFor(panels_, kPanelColumns * in_features * 4, [&](int64_t begin, int64_t end) {
@@ -121,7 +120,10 @@ class Panels : public MatmulBackend {
     });
   }
 
-  void Multiply(const float* x, int64_t rows, float* y) const override {
+  int64_t bytes() const override { return static_cast<int64_t>(packed_.bytes()); }
+
+ private:
+  void MultiplyRows(const float* x, int64_t rows, float* y) const override {
     const int64_t work = MatmulWork(kPanelColumns, in_features_, rows) / rows;
     ForEachPanel(panels_, rows, work, [&](int64_t index, int64_t row, int64_t count) {
       const int64_t column = index * kPanelColumns;
@@ -136,15 +138,10 @@ class Panels : public MatmulBackend {
     });
   }
 
-  int64_t bytes() const override { return static_cast<int64_t>(packed_.bytes()); }
-
- private:
   float* panel(int64_t index) const {
     return packed_.floats() + index * kPanelColumns * in_features_;
   }
 
-  int64_t out_features_;
-  int64_t in_features_;
   int64_t panels_;
   HugeBuffer packed_;
 };

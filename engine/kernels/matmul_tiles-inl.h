@@ -36,7 +36,6 @@ namespace HWY_NAMESPACE {
 using IntTag = hn::RebindToSigned<Tag>;
 using IntVec = hn::Vec<IntTag>;
 inline constexpr IntTag kIntTag{};
-inline constexpr int64_t kPanelVectors = kLineColumns / kVectorLanes;
 
 // As many accumulators as there are registers for. Fewer rows take more of a line at once, which
 // suits memory: those products wait for it.
@@ -185,9 +184,9 @@ HWY_NOINLINE void MultiplyTile(const LinesTask& task, int64_t row, int64_t colum
 }
 
 template <typename Words, int kRows>
-HWY_INLINE void MultiplyRows(const LinesTask& task, int64_t row) {
+HWY_INLINE void MultiplyTileRows(const LinesTask& task, int64_t row) {
   constexpr int64_t kColumns = VectorsAtOnce(kRows) * kVectorLanes;
-  for (int64_t column = 0; column < std::min(kLineColumns, task.columns); column += kColumns) {
+  for (int64_t column = 0; column < task.columns; column += kColumns) {
     MultiplyTile<Words, kRows>(task, row, column);
   }
 }
@@ -196,7 +195,7 @@ HWY_INLINE void MultiplyRows(const LinesTask& task, int64_t row) {
 template <typename Words, int kRows>
 HWY_INLINE void MultiplyLastRows(const LinesTask& task, int64_t row) {
   if (task.rows - row == kRows) {
-    MultiplyRows<Words, kRows>(task, row);
+    MultiplyTileRows<Words, kRows>(task, row);
   } else if constexpr (kRows > 1) {
     MultiplyLastRows<Words, kRows - 1>(task, row);
   }
@@ -205,7 +204,8 @@ HWY_INLINE void MultiplyLastRows(const LinesTask& task, int64_t row) {
 template <typename Words>
 HWY_INLINE void MultiplyLines(const LinesTask& task) {
   int64_t row = 0;
-  for (; row + kMostRows <= task.rows; row += kMostRows) MultiplyRows<Words, kMostRows>(task, row);
+  for (; row + kMostRows <= task.rows; row += kMostRows)
+    MultiplyTileRows<Words, kMostRows>(task, row);
   MultiplyLastRows<Words, kMostRows>(task, row);
 }
 

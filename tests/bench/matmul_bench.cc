@@ -1,18 +1,18 @@
 // What a product of the kinds that models have costs, by type of weights, kernel and number of rows.
 // The weights come from memory, not from a cache: a product takes the next of as many copies as are
-// larger than any. GB/s counts their bytes alone.
+// larger than any. GB/s counts their bytes alone. OMP_NUM_THREADS=1 asks one core.
 //
 //   matmul_bench --benchmark_filter='int8.*/out:768/in:3072/'
 
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "benchmark/benchmark.h"
 #include "engine/kernels/matmul_backend.h"
-#include "tests/random_weights.h"
 
 namespace fermata {
 namespace {
@@ -25,6 +25,14 @@ struct Shape {
   int64_t in_features;
 };
 constexpr Shape kShapes[] = {{768, 768}, {3072, 768}, {768, 3072}, {2048, 2048}, {65536, 768}};
+
+std::vector<float> Normals(int64_t count) {
+  std::mt19937 generator(1);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& value : values) value = normal(generator);
+  return values;
+}
 
 using Packed = std::unique_ptr<MatmulBackend>;
 
@@ -64,7 +72,7 @@ const std::vector<Packed>& Copies(const Kernel& kernel, const Shape& shape) {
   if (name == made) return copies;
   made = std::move(name);
   copies.clear();
-  const auto weights = RandomNormals(1, shape.out_features * shape.in_features);
+  const auto weights = Normals(shape.out_features * shape.in_features);
   int64_t bytes = 0;
   while (bytes < kBytes) {
     Packed packed = kernel.pack(weights.data(), shape.out_features, shape.in_features);
@@ -81,7 +89,7 @@ void Multiply(benchmark::State& bench, const Kernel& kernel, const Shape& shape,
     bench.SkipWithError("the kernel declines here");
     return;
   }
-  const auto x = RandomNormals(2, rows * shape.in_features);
+  const auto x = Normals(rows * shape.in_features);
   std::vector<float> y(rows * shape.out_features);
   size_t next = 0;
   for (auto _ : bench) {
