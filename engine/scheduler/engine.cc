@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -13,7 +14,10 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 #include "engine/base/status.h"
+#include "engine/scheduler/batch.h"
 #include "engine/scheduler/job.h"
+#include "engine/scheduler/places.h"
+#include "engine/scheduler/queue.h"
 #include "engine/scheduler/score_job.h"
 #include "engine/scheduler/turn.h"
 #include "engine/scheduler/validate.h"
@@ -23,6 +27,22 @@ namespace {
 
 // How often an idle engine looks for sessions whose time to live has passed.
 constexpr std::chrono::seconds kHousekeepingInterval{1};
+
+Batch::Options BatchOptions(const EngineOptions& options) {
+  const int64_t max_tokens = options.prefill_tokens_per_step;
+  return {.max_running = options.max_running,
+          .prefill_form = options.prefill_form,
+          .budget = {.target_seconds = absl::ToDoubleSeconds(options.step_time_target),
+                     .min_tokens = std::min(kMinPromptTokens, max_tokens),
+                     .max_tokens = max_tokens}};
+}
+
+// Why a job that does not end by itself ends now, if it does.
+std::optional<FinishReason> Ending(const Job& job, Clock::time_point now) {
+  if (job.cancelled()) return FinishReason::kCancelled;
+  if (now >= job.deadline()) return FinishReason::kTimeLimit;
+  return std::nullopt;
+}
 
 uint64_t RandomSeed() {
   std::random_device device;
@@ -36,6 +56,12 @@ class Engine::Impl {
   Impl(const Parts& parts, const EngineOptions& options)
       : parts_(parts),
         options_(options),
+        places_({.max_running = options.max_running,
+                 .max_queued = options.max_queued,
+                 .max_queued_per_tenant = options.max_queued_per_tenant,
+                 .retry_after = options.retry_after}),
+        queue_(options.priority_ageing),
+        batch_(parts.model, parts.observer, BatchOptions(options)),
         intake_thread_([this] { RunIntake(); }),
         engine_thread_([this] { Run(); }) {}
 
@@ -61,16 +87,6 @@ class Engine::Impl {
   EngineObserver& observer() const { return *parts_.observer; }
 
  private:
-  // A job with the state it works on.
-  struct Running {
-    std::shared_ptr<Job> job;
-    std::unique_ptr<SequenceState> state;
-  };
-  // A part of a step: whose tokens, and which.
-  struct Feed {
-    Running* running;
-    JobStep step;
-  };
   // What the engine thread takes over from other threads before each step.
   struct Inbox {
     std::vector<std::pair<std::shared_ptr<Job>, absl::Status>> prepared;
@@ -79,9 +95,9 @@ class Engine::Impl {
     Clock::time_point drain_deadline = Clock::time_point::max();
   };
 
-  // Takes a place in the queue for one request, or says why there is none.
-  absl::Status ReservePlace();
-  void ReleasePlace();
+  // Takes a place for one request, or says why there is none.
+  absl::Status TakePlace(const Claim& claim);
+  void ReleasePlace(const Claim& claim, bool ran);
   Job::Hooks Hooks();
   void Enqueue(std::shared_ptr<Job> job);
 
@@ -91,13 +107,12 @@ class Engine::Impl {
   void Run();
   Inbox WaitForWork();
   Clock::time_point NextDeadline() const;
+  void Enlist(const Inbox& inbox);
   void Sweep(const Inbox& inbox);
   void Admit();
   void Step();
-  void RunPass(std::span<Feed> feeds, Form form, StepStats& stats);
-  void Retire(Running& running);
-  // A job has told its client of its end.
-  void CountDone();
+  // So many jobs have told their clients of their end.
+  void CountDone(int jobs);
 
   const Parts parts_;
   const EngineOptions options_;
@@ -110,46 +125,39 @@ class Engine::Impl {
   std::deque<std::shared_ptr<Job>> intake_;
   Inbox inbox_;
   bool wake_ = false;
-  int places_taken_ = 0;  // Of max_running + max_queued.
-  int unfinished_ = 0;    // Jobs that have yet to tell their clients of their end.
+  Places places_;
+  int unfinished_ = 0;  // Jobs that have yet to tell their clients of their end.
   int num_running_ = 0;
 
   // The engine thread's own:
-  std::deque<std::shared_ptr<Job>> waiting_;
-  std::vector<Running> running_;
-  std::vector<std::unique_ptr<SequenceState>> free_states_;
-  Model::Workspace workspace_;
+  Queue queue_;
+  Batch batch_;
   bool resting_ = true;  // The last step had nothing to feed.
 
   std::thread intake_thread_;
   std::thread engine_thread_;
 };
 
-absl::Status Engine::Impl::ReservePlace() {
+absl::Status Engine::Impl::TakePlace(const Claim& claim) {
   const std::lock_guard lock(mutex_);
   if (inbox_.draining) return DrainingError();
-  if (places_taken_ >= options_.max_running + options_.max_queued) {
-    return MakeError(absl::StatusCode::kResourceExhausted,
-                     absl::StrCat("the queue is full: ", options_.max_running, " running and ",
-                                  options_.max_queued, " waiting requests are the limit"),
-                     {.reason = "QUEUE_FULL", .retry_after = options_.retry_after});
-  }
-  ++places_taken_;
-  return absl::OkStatus();
+  return places_.Take(claim.tenant);
 }
 
-void Engine::Impl::ReleasePlace() {
+void Engine::Impl::ReleasePlace(const Claim& claim, bool ran) {
   const std::lock_guard lock(mutex_);
-  --places_taken_;
+  places_.Release(claim.tenant, ran);
 }
 
-void Engine::Impl::CountDone() {
+void Engine::Impl::CountDone(int jobs) {
   const std::lock_guard lock(mutex_);
-  if (--unfinished_ == 0) all_done_.notify_all();
+  unfinished_ -= jobs;
+  if (unfinished_ == 0) all_done_.notify_all();
 }
 
 Job::Hooks Engine::Impl::Hooks() {
-  return {.wake = [this] { Wake(); }, .release_place = [this] { ReleasePlace(); }};
+  return {.wake = [this] { Wake(); },
+          .release_place = [this](const Job& job) { ReleasePlace(job.claim(), job.admitted()); }};
 }
 
 void Engine::Impl::Enqueue(std::shared_ptr<Job> job) {
@@ -164,12 +172,12 @@ void Engine::Impl::Enqueue(std::shared_ptr<Job> job) {
 absl::StatusOr<std::shared_ptr<RequestHandle>> Engine::Impl::Submit(
     TurnRequest request, std::shared_ptr<TurnSink> sink) {
   FERMATA_RETURN_IF_ERROR(ValidateTurn(request, parts_.model->info()));
-  FERMATA_RETURN_IF_ERROR(ReservePlace());
+  FERMATA_RETURN_IF_ERROR(TakePlace(request.claim));
   SessionStore::Lease lease;
   if (request.session.has_value()) {
     absl::StatusOr<SessionStore::Lease> begun = parts_.sessions->Begin(*request.session);
     if (!begun.ok()) {
-      ReleasePlace();
+      ReleasePlace(request.claim, /*ran=*/false);
       return begun.status();
     }
     lease = *std::move(begun);
@@ -187,7 +195,7 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> Engine::Impl::Submit(
 absl::StatusOr<std::shared_ptr<RequestHandle>> Engine::Impl::Score(ScoreRequest request,
                                                                    ScoreCallback done) {
   FERMATA_RETURN_IF_ERROR(ValidateScore(request, parts_.model->info()));
-  FERMATA_RETURN_IF_ERROR(ReservePlace());
+  FERMATA_RETURN_IF_ERROR(TakePlace(request.claim));
   auto job = std::make_shared<ScoreJob>(
       std::move(request), std::move(done),
       ScoreJob::Parts{
@@ -216,7 +224,7 @@ void Engine::Impl::Drain(absl::Duration grace) {
 EngineLoad Engine::Impl::load() const {
   const std::lock_guard lock(mutex_);
   // A job gives its place back a moment before it stops running.
-  return {.running = num_running_, .queued = std::max(places_taken_ - num_running_, 0)};
+  return {.running = num_running_, .queued = std::max(places_.taken() - num_running_, 0)};
 }
 
 void Engine::Impl::RunIntake() {
@@ -239,14 +247,7 @@ void Engine::Impl::Run() {
   while (true) {
     const Inbox inbox = WaitForWork();
     if (inbox.stopping) return;
-    for (const auto& [job, status] : inbox.prepared) {
-      if (status.ok()) {
-        waiting_.push_back(job);
-      } else {
-        job->Fail(status);
-        CountDone();
-      }
-    }
+    Enlist(inbox);
     Sweep(inbox);
     Admit();
     Step();
@@ -256,7 +257,7 @@ void Engine::Impl::Run() {
 
 Engine::Impl::Inbox Engine::Impl::WaitForWork() {
   std::unique_lock lock(mutex_);
-  num_running_ = static_cast<int>(running_.size());
+  num_running_ = static_cast<int>(batch_.running().size());
   if (resting_) work_ready_.wait_until(lock, NextDeadline(), [this] { return wake_; });
   wake_ = false;
   Inbox taken = inbox_;
@@ -267,130 +268,72 @@ Engine::Impl::Inbox Engine::Impl::WaitForWork() {
 
 Clock::time_point Engine::Impl::NextDeadline() const {
   Clock::time_point next = Clock::now() + kHousekeepingInterval;
-  for (const Running& running : running_) next = std::min(next, running.job->deadline());
-  for (const auto& job : waiting_) next = std::min(next, job->deadline());
+  for (const Batch::Running& running : batch_.running()) {
+    next = std::min(next, running.job->deadline());
+  }
+  for (const Queue::Entry& entry : queue_.entries()) next = std::min(next, entry.job->deadline());
   return next;
+}
+
+void Engine::Impl::Enlist(const Inbox& inbox) {
+  for (const auto& [job, status] : inbox.prepared) {
+    if (status.ok()) {
+      queue_.Push({.job = job,
+                   .claim = job->claim(),
+                   .prompt_tokens = job->prompt_tokens(),
+                   .arrival = job->arrival()});
+    } else {
+      job->Fail(status);
+      CountDone(1);
+    }
+  }
 }
 
 void Engine::Impl::Sweep(const Inbox& inbox) {
   const Clock::time_point now = Clock::now();
-  std::erase_if(waiting_, [&](const std::shared_ptr<Job>& job) {
-    if (job->cancelled()) {
-      job->Stop(FinishReason::kCancelled);
-    } else if (now >= job->deadline()) {
-      job->Stop(FinishReason::kTimeLimit);
+  queue_.RemoveIf([&](const Queue::Entry& entry) {
+    if (const auto reason = Ending(*entry.job, now)) {
+      entry.job->Stop(*reason);
     } else if (inbox.draining) {
-      job->Fail(DrainingError());
+      entry.job->Fail(DrainingError());
     } else {
       return false;
     }
-    CountDone();
+    CountDone(1);
     return true;
   });
-  for (Running& running : running_) {
-    if (running.job->cancelled()) {
-      running.job->Stop(FinishReason::kCancelled);
-    } else if (now >= running.job->deadline()) {
-      running.job->Stop(FinishReason::kTimeLimit);
+  for (const Batch::Running& running : batch_.running()) {
+    if (const auto reason = Ending(*running.job, now)) {
+      running.job->Stop(*reason);
     } else if (inbox.draining && now >= inbox.drain_deadline) {
       running.job->Stop(FinishReason::kDrained);
     }
-    if (running.job->done()) Retire(running);
   }
-  std::erase_if(running_, [](const Running& running) { return running.job == nullptr; });
+  CountDone(batch_.RemoveDone());
 }
 
 void Engine::Impl::Admit() {
-  while (!waiting_.empty() && static_cast<int>(running_.size()) < options_.max_running) {
-    Running running{.job = std::move(waiting_.front()), .state = nullptr};
-    waiting_.pop_front();
-    if (free_states_.empty()) {
-      running.state = std::make_unique<SequenceState>(parts_.model->NewState());
-    } else {
-      running.state = std::move(free_states_.back());
-      free_states_.pop_back();
-      running.state->Clear();
+  const Clock::time_point now = Clock::now();
+  while (!queue_.empty() && !batch_.full()) {
+    const std::shared_ptr<Job> job = queue_.Pop(now).job;
+    {
+      const std::lock_guard lock(mutex_);
+      places_.StartRunning(job->claim().tenant);
+      job->SetAdmitted();
     }
-    const absl::Status status = running.job->Start(running.state.get());
-    if (!status.ok()) running.job->Fail(status);
-    if (running.job->done()) {
-      Retire(running);
-    } else {
-      running_.push_back(std::move(running));
-    }
+    batch_.Add(job);
+    CountDone(batch_.RemoveDone());
   }
   const std::lock_guard lock(mutex_);
-  num_running_ = static_cast<int>(running_.size());
-}
-
-void Engine::Impl::Retire(Running& running) {
-  free_states_.push_back(std::move(running.state));
-  running.job = nullptr;
-  CountDone();
+  num_running_ = static_cast<int>(batch_.running().size());
 }
 
 void Engine::Impl::Step() {
-  const Clock::time_point begin = Clock::now();
-  const bool chunkwise = options_.prefill_form != Form::kRecurrent;
-  int64_t prompt_budget = options_.prefill_tokens_per_step;
-  std::vector<Feed> prompts;
-  std::vector<Feed> decodes;
-  for (Running& running : running_) {
-    int64_t budget = prompt_budget;
-    if (chunkwise) {
-      const int64_t position = running.state->position;
-      budget = std::max<int64_t>((position + budget) / kChunkTokens * kChunkTokens - position, 0);
-    }
-    const JobStep step = running.job->Next(budget);
-    if (step.tokens.empty()) continue;
-    if (!step.decode) prompt_budget -= static_cast<int64_t>(step.tokens.size());
-    (step.decode ? decodes : prompts).push_back({.running = &running, .step = step});
+  resting_ = !batch_.Step();
+  for (const Batch::Running& running : batch_.running()) {
+    if (running.decoded) queue_.Charge(running.job->claim().tenant, 1);
   }
-  resting_ = prompts.empty() && decodes.empty();
-  if (resting_) return;
-
-  StepStats stats;
-  const int64_t clamps_before = workspace_.counters.denominator_clamps;
-  if (chunkwise) {
-    RunPass(prompts, options_.prefill_form, stats);
-  } else {
-    decodes.insert(decodes.end(), prompts.begin(), prompts.end());
-  }
-  RunPass(decodes, Form::kRecurrent, stats);
-
-  for (Running& running : running_) {
-    if (running.job->done()) Retire(running);
-  }
-  std::erase_if(running_, [](const Running& running) { return running.job == nullptr; });
-  // A long prompt takes the whole budget of the step that it is first in, so each is first in turn.
-  if (running_.size() > 1) std::rotate(running_.begin(), running_.begin() + 1, running_.end());
-
-  stats.duration = absl::FromChrono(Clock::now() - begin);
-  stats.denominator_clamps = workspace_.counters.denominator_clamps - clamps_before;
-  parts_.observer->StepDone(stats);
-}
-
-void Engine::Impl::RunPass(std::span<Feed> feeds, Form form, StepStats& stats) {
-  if (feeds.empty()) return;
-  std::vector<SequenceStep> steps;
-  for (const Feed& feed : feeds) {
-    steps.push_back({.tokens = feed.step.tokens,
-                     .state = feed.running->state.get(),
-                     .logits = feed.step.logits});
-    (feed.step.decode ? stats.decode_tokens : stats.prompt_tokens) +=
-        static_cast<int64_t>(feed.step.tokens.size());
-  }
-  stats.sequences += static_cast<int64_t>(feeds.size());
-
-  std::span<const float> logits = parts_.model->Forward(steps, form, workspace_);
-  const auto vocab_size = static_cast<size_t>(parts_.model->info().vocab_size);
-  for (const Feed& feed : feeds) {
-    size_t rows = 0;
-    if (feed.step.logits == SequenceStep::Logits::kLast) rows = 1;
-    if (feed.step.logits == SequenceStep::Logits::kAll) rows = feed.step.tokens.size();
-    feed.running->job->Advance(logits.first(rows * vocab_size));
-    logits = logits.subspan(rows * vocab_size);
-  }
+  CountDone(batch_.RemoveDone());
 }
 
 Engine::Engine(const Parts& parts, const EngineOptions& options)

@@ -17,11 +17,16 @@
 namespace fermata {
 
 struct EngineOptions {
-  int max_running = 64;  // Sequences with a state in use; each takes state_bytes.
-  int max_queued = 256;  // Requests that wait for one of those places.
-  // Prompt tokens that one step consumes at most, over all sequences: how long a long prompt holds
-  // up the others' next tokens.
+  int max_running = 64;           // Sequences with a state in use; each takes state_bytes.
+  int max_queued = 256;           // Requests that wait for one of those places.
+  int max_queued_per_tenant = 0;  // Of those, of one tenant; 0: no such limit.
+  // Waiting time that raises a request in the queue by one level of priority; above zero.
+  absl::Duration priority_ageing = absl::Seconds(5);
+  // Prompt tokens that one step consumes at most, over all sequences.
   int prefill_tokens_per_step = 256;
+  // How long a step should take at most while sequences decode: as many prompt tokens are consumed
+  // as fit beside them, but at least kMinPromptTokens. Infinite: prefill_tokens_per_step always.
+  absl::Duration step_time_target = absl::Milliseconds(50);
   // kRecurrent: however a prompt is cut, the bits are those of token by token. kChunkwise: faster
   // where feature maps are wide, equal to rounding, and cut at multiples of kChunkTokens.
   Form prefill_form = Form::kRecurrent;
@@ -35,7 +40,7 @@ struct EngineLoad {
 
 // Runs turns of many sequences on one model: one engine thread that owns the forward passes, and
 // one intake thread that tokenizes. Each step feeds every running sequence its next token and as
-// much of the waiting prompts as fits.
+// much of the prompts as fits (see StepBudget); Queue says who runs next.
 //
 // The tokens of a turn are a function of the model, the session's own requests and the seed alone.
 // Thread-safe; no call but Drain and the destructor waits.
@@ -55,8 +60,8 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // Accepts a turn, or says why not: INVALID_ARGUMENT naming the field, RESOURCE_EXHAUSTED with
-  // reason QUEUE_FULL, UNAVAILABLE with reason DRAINING, FAILED_PRECONDITION with reason
-  // UNBOUNDED_STATE, or what SessionStore::Begin says. On an error `sink` is never called.
+  // reason QUEUE_FULL or TENANT_QUEUE_FULL, UNAVAILABLE with reason DRAINING, FAILED_PRECONDITION
+  // with reason UNBOUNDED_STATE, or what SessionStore::Begin says. On an error `sink` is never called.
   absl::StatusOr<std::shared_ptr<RequestHandle>> Submit(TurnRequest request,
                                                         std::shared_ptr<TurnSink> sink);
 

@@ -15,8 +15,11 @@ absl::Status DrainingError() {
                    {.reason = "DRAINING"});
 }
 
-Job::Job(std::string request_id, absl::Duration time_limit, Hooks hooks)
-    : request_id_(std::move(request_id)), deadline_(After(time_limit)), hooks_(std::move(hooks)) {}
+Job::Job(std::string request_id, Claim claim, absl::Duration time_limit, Hooks hooks)
+    : request_id_(std::move(request_id)),
+      claim_(std::move(claim)),
+      deadline_(After(time_limit)),
+      hooks_(std::move(hooks)) {}
 
 void Job::Cancel() {
   cancelled_.store(true, std::memory_order_relaxed);

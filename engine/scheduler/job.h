@@ -25,7 +25,7 @@ Clock::time_point After(absl::Duration limit);
 // What ends a request that a server about to stop does not begin.
 absl::Status DrainingError();
 
-// What a job wants from the next step.
+// What a job feeds into the next step.
 struct JobStep {
   std::span<const int32_t> tokens;  // Empty: nothing now, the job rests.
   SequenceStep::Logits logits = SequenceStep::Logits::kNone;
@@ -33,36 +33,50 @@ struct JobStep {
 };
 
 // A request on its way through the engine: a turn, or a text to score. Prepare is called on the
-// intake thread; all else on the engine thread, but Cancel and cancelled, which may come from any.
+// intake thread; all else on the engine thread, but for TakeLogits, which compute threads call, and
+// for Cancel and cancelled, which may come from any.
 //
 // A job ends by exactly one of: its own Advance making it done, Stop, or Fail.
 class Job : public RequestHandle {
  public:
   // What a job needs of the engine. Both may be called from any thread.
   struct Hooks {
-    std::function<void()> wake;           // There is something for the engine to see to.
-    std::function<void()> release_place;  // Another request may be accepted in this one's place.
+    std::function<void()> wake;  // There is something for the engine to see to.
+    // Another request may be accepted in this one's place.
+    std::function<void(const Job&)> release_place;
   };
-  Job(std::string request_id, absl::Duration time_limit, Hooks hooks);
+  Job(std::string request_id, Claim claim, absl::Duration time_limit, Hooks hooks);
 
   void Cancel() override;
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
 
   const std::string& request_id() const { return request_id_; }
+  const Claim& claim() const { return claim_; }
   Clock::time_point arrival() const { return arrival_; }
   // When the time limit passes; time_point::max() for none.
   Clock::time_point deadline() const { return deadline_; }
 
+  // Whether it has left the queue. To be set before Start.
+  bool admitted() const { return admitted_; }
+  void SetAdmitted() { admitted_ = true; }
+
   // Tokenizes. On an error the job is to be failed with it.
   virtual absl::Status Prepare() = 0;
+  // Tokens to consume before the first is sampled. After Prepare.
+  virtual int64_t prompt_tokens() const = 0;
   // The job leaves the queue and works on `state` (at position 0) from now on. On an error the job
   // is to be failed with it.
   virtual absl::Status Start(SequenceState* state) = 0;
-  // What to feed next: at most `prompt_budget` tokens of a prompt, or one sampled token. The span
+  // Prompt tokens that the next step could consume; 0 once none is left, and when none can be.
+  virtual int64_t PromptLeft() const = 0;
+  // What to feed next: `prompt_tokens` of those, or with none left the token sampled last. The span
   // stays valid until Advance.
-  virtual JobStep Next(int64_t prompt_budget) = 0;
-  // The tokens of Next have been consumed; `logits` are the rows that it asked for.
-  virtual void Advance(std::span<const float> logits) = 0;
+  virtual JobStep Next(int64_t prompt_tokens) = 0;
+  // The tokens of Next have been consumed, and this is row `row` of the logits that it asked for.
+  // Chooses or scores by it. Rows may come in any order, on several threads at once.
+  virtual void TakeLogits(int64_t row, std::span<const float> logits) = 0;
+  // All rows have been taken. Goes on, tells the client, and ends the job if it must.
+  virtual void Advance() = 0;
   // Whether nothing is left to do; the job has then told its client.
   virtual bool done() const = 0;
   // Ends a job, started or not, early but in good order.
@@ -73,14 +87,16 @@ class Job : public RequestHandle {
  protected:
   // To be called once, just before the client hears of the end: a client that sends its next request
   // then must find the place free.
-  void ReleasePlace() { hooks_.release_place(); }
+  void ReleasePlace() { hooks_.release_place(*this); }
 
  private:
   const std::string request_id_;
+  const Claim claim_;
   const Clock::time_point arrival_ = Clock::now();
   const Clock::time_point deadline_;
   const Hooks hooks_;
   std::atomic<bool> cancelled_ = false;
+  bool admitted_ = false;
 };
 
 }  // namespace fermata

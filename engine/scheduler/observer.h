@@ -10,12 +10,16 @@
 
 namespace fermata {
 
-// One forward pass.
+// One step: a forward pass (two, when prompts are computed in another form), and the sampling after
+// it.
 struct StepStats {
   int64_t sequences = 0;      // In the batch.
   int64_t prompt_tokens = 0;  // Rows that consumed prompts or scored text.
+  int64_t prompt_budget = 0;  // That prompts could have consumed.
   int64_t decode_tokens = 0;  // Rows that consumed a token sampled before.
-  absl::Duration duration;    // Of the pass and the sampling after it.
+  absl::Duration duration;    // Of all of it.
+  absl::Duration forward;     // Of that, of the passes alone.
+  absl::Duration choosing;    // And of sampling and scoring.
   int64_t denominator_clamps = 0;
 };
 

@@ -14,9 +14,19 @@
 
 namespace fermata {
 
+// What decides when a request gets a place; see Queue.
+struct Claim {
+  int32_t priority = 0;  // In [kMinPriority, kMaxPriority]; higher first.
+  std::string tenant;    // On whose account: at most kMaxTenantBytes of printable ASCII.
+};
+inline constexpr int32_t kMinPriority = -10;
+inline constexpr int32_t kMaxPriority = 10;
+inline constexpr size_t kMaxTenantBytes = 64;
+
 // One turn; fermata/v1/generation.proto says what the fields mean.
 struct TurnRequest {
   std::string request_id;
+  Claim claim;
   Prompt prompt;
   std::optional<SessionStore::BeginOptions> session;
   SamplingParams sampling;  // `seed` is overwritten unless seed_given.
@@ -49,6 +59,7 @@ struct TurnTimings {
 
 struct TurnResult {
   FinishReason reason = FinishReason::kLength;
+  int32_t priority = 0;  // As asked for.
   std::string matched_stop;
   int32_t prompt_tokens = 0;
   int32_t generated_tokens = 0;
@@ -86,6 +97,7 @@ class RequestHandle {
 
 struct ScoreRequest {
   std::string request_id;
+  Claim claim;
   Prompt context;
   Prompt input;
   int32_t top_logprobs = 0;

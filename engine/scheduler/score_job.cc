@@ -8,7 +8,7 @@
 namespace fermata {
 
 ScoreJob::ScoreJob(ScoreRequest request, Engine::ScoreCallback callback, const Parts& parts)
-    : Job(request.request_id, absl::InfiniteDuration(), parts.hooks),
+    : Job(request.request_id, request.claim, absl::InfiniteDuration(), parts.hooks),
       request_(std::move(request)),
       callback_(std::move(callback)),
       parts_(parts) {}
@@ -32,27 +32,31 @@ absl::Status ScoreJob::Start(SequenceState*) {
   return absl::OkStatus();
 }
 
-JobStep ScoreJob::Next(int64_t prompt_budget) {
+int64_t ScoreJob::PromptLeft() const {
   // What follows the last token is nobody's question, so it is not consumed. A step scores all of
   // its rows or none: the first row whose next token is scored begins a step.
-  const bool scores = consumed_ + 1 >= first_scored_;
-  const int64_t end = scores ? static_cast<int64_t>(tokens_.size()) - 1 : first_scored_ - 1;
-  feeding_ = std::min(end - consumed_, prompt_budget);
+  const int64_t end = Scores() ? static_cast<int64_t>(tokens_.size()) - 1 : first_scored_ - 1;
+  return end - consumed_;
+}
+
+JobStep ScoreJob::Next(int64_t prompt_tokens) {
+  feeding_ = std::min(PromptLeft(), prompt_tokens);
+  step_.clear();
+  if (Scores()) step_.resize(feeding_);
   return {.tokens = std::span(tokens_).subspan(consumed_, feeding_),
-          .logits = scores ? SequenceStep::Logits::kAll : SequenceStep::Logits::kNone,
+          .logits = Scores() ? SequenceStep::Logits::kAll : SequenceStep::Logits::kNone,
           .decode = false};
 }
 
-void ScoreJob::Advance(std::span<const float> logits) {
-  if (!logits.empty()) {
-    const size_t vocab_size = logits.size() / feeding_;
-    for (int64_t row = 0; row < feeding_; ++row) {
-      const int32_t token = tokens_[consumed_ + row + 1];
-      result_.tokens.push_back(
-          ScoreToken(logits.subspan(row * vocab_size, vocab_size), token, request_.top_logprobs));
-      result_.total_logprob += result_.tokens.back().logprob;
-      result_.scored_bytes += static_cast<int64_t>(parts_.tokenizer->TokenBytes(token).size());
-    }
+void ScoreJob::TakeLogits(int64_t row, std::span<const float> logits) {
+  step_[row] = ScoreToken(logits, tokens_[consumed_ + row + 1], request_.top_logprobs);
+}
+
+void ScoreJob::Advance() {
+  for (SampledToken& scored : step_) {
+    result_.total_logprob += scored.logprob;
+    result_.scored_bytes += static_cast<int64_t>(parts_.tokenizer->TokenBytes(scored.token).size());
+    result_.tokens.push_back(std::move(scored));
   }
   consumed_ += feeding_;
   if (consumed_ + 1 == static_cast<int64_t>(tokens_.size())) Complete();

@@ -21,7 +21,7 @@ absl::Duration Between(Clock::time_point from, Clock::time_point to) {
 
 Turn::Turn(TurnRequest request, std::shared_ptr<TurnSink> sink, SessionStore::Lease lease,
            const Parts& parts)
-    : Job(request.request_id, request.time_limit, parts.hooks),
+    : Job(request.request_id, request.claim, request.time_limit, parts.hooks),
       request_(std::move(request)),
       sink_(std::move(sink)),
       parts_(parts),
@@ -76,35 +76,41 @@ void Turn::SendStarted() {
   sink_->Started(std::move(started));
 }
 
-JobStep Turn::Next(int64_t prompt_budget) {
+int64_t Turn::PromptLeft() const {
+  if (generated_ > 0) return 0;
+  // The last token stays pending when nothing is to be generated from it.
+  const int64_t kept = sampling_.max_new_tokens == 0 ? 1 : 0;
+  return static_cast<int64_t>(tokens_.size()) - kept - consumed_;
+}
+
+JobStep Turn::Next(int64_t prompt_tokens) {
   if (generated_ > 0) {
     if (!sink_->CanAccept()) return {};
     feeding_ = 1;
     return {.tokens = tokens_, .logits = SequenceStep::Logits::kLast, .decode = true};
   }
-  // The last token stays pending when nothing is to be generated from it.
-  const int64_t wanted =
-      static_cast<int64_t>(tokens_.size()) - (sampling_.max_new_tokens == 0 ? 1 : 0);
-  feeding_ = std::min(wanted - consumed_, prompt_budget);
+  feeding_ = std::min(PromptLeft(), prompt_tokens);
   const bool last_piece = consumed_ + feeding_ == static_cast<int64_t>(tokens_.size());
   return {.tokens = std::span(tokens_).subspan(consumed_, feeding_),
           .logits = last_piece ? SequenceStep::Logits::kLast : SequenceStep::Logits::kNone,
           .decode = false};
 }
 
-void Turn::Advance(std::span<const float> logits) {
+void Turn::TakeLogits(int64_t, std::span<const float> logits) {
+  sampled_ = Sample(logits, sampling_, memory_, state_->position, Armed());
+}
+
+void Turn::Advance() {
   consumed_ += feeding_;
-  if (!logits.empty()) {
-    SampleNext(logits);
-  } else if (sampling_.max_new_tokens == 0 &&
-             consumed_ + 1 == static_cast<int64_t>(tokens_.size())) {
+  if (sampled_.has_value()) {
+    TakeUp(*std::exchange(sampled_, std::nullopt));
+  } else if (sampling_.max_new_tokens == 0 && PromptLeft() == 0) {
     Complete(FinishReason::kLength);
   }
 }
 
-void Turn::SampleNext(std::span<const float> logits) {
-  const bool armed = generated_ >= sampling_.min_new_tokens;
-  SampledToken sampled = Sample(logits, sampling_, memory_, state_->position, armed);
+void Turn::TakeUp(SampledToken sampled) {
+  const bool armed = Armed();
   const int32_t token = sampled.token;
   tokens_.assign(1, token);
   consumed_ = 0;
@@ -179,6 +185,7 @@ void Turn::Stop(FinishReason reason) {
 void Turn::Complete(FinishReason reason) {
   TurnResult result;
   result.reason = reason;
+  result.priority = claim().priority;
   result.matched_stop = matched_stop_;
   result.prompt_tokens = prompt_tokens_;
   result.generated_tokens = generated_;

@@ -35,16 +35,21 @@ class Turn : public Job {
 
   absl::Status Prepare() override;
   absl::Status Start(SequenceState* state) override;
-  JobStep Next(int64_t prompt_budget) override;
-  void Advance(std::span<const float> logits) override;
+  int64_t prompt_tokens() const override { return static_cast<int64_t>(tokens_.size()); }
+  int64_t PromptLeft() const override;
+  JobStep Next(int64_t prompt_tokens) override;
+  void TakeLogits(int64_t row, std::span<const float> logits) override;
+  void Advance() override;
   bool done() const override { return done_; }
   void Stop(FinishReason reason) override;
   void Fail(absl::Status status) override;
 
  private:
   void SendStarted();
-  // Samples the next token from `logits`, sends what it completes, and ends the turn if it must.
-  void SampleNext(std::span<const float> logits);
+  // Whether stop tokens and stop strings end the turn yet.
+  bool Armed() const { return generated_ >= sampling_.min_new_tokens; }
+  // Takes up the token that was sampled, sends what it completes, and ends the turn if it must.
+  void TakeUp(SampledToken sampled);
   // Whether `token` ends the turn by itself.
   bool IsStopToken(int32_t token) const;
   // Sends the newest token with the text that may leave.
@@ -66,8 +71,9 @@ class Turn : public Job {
   SamplerMemory memory_;
   std::vector<int32_t> tokens_;  // [pending] prompt, then only the newest token.
   int32_t prompt_tokens_ = 0;
-  int64_t consumed_ = 0;  // Of tokens_.
-  int64_t feeding_ = 0;   // Tokens of the step under way.
+  int64_t consumed_ = 0;                 // Of tokens_.
+  int64_t feeding_ = 0;                  // Tokens of the step under way.
+  std::optional<SampledToken> sampled_;  // In the step under way.
   int32_t generated_ = 0;
   std::string matched_stop_;
   bool done_ = false;

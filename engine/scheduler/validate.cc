@@ -1,5 +1,6 @@
 #include "engine/scheduler/validate.h"
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -22,9 +23,24 @@ absl::Status ValidateTokens(const std::vector<int32_t>& tokens, int64_t vocab_si
   return absl::OkStatus();
 }
 
+absl::Status ValidateClaim(const Claim& claim) {
+  if (claim.priority < kMinPriority || claim.priority > kMaxPriority) {
+    return InvalidField("priority", absl::StrCat(claim.priority, " is outside [", kMinPriority,
+                                                 ", ", kMaxPriority, "]"));
+  }
+  if (claim.tenant.size() > kMaxTenantBytes) {
+    return InvalidField("tenant", absl::StrCat("is longer than ", kMaxTenantBytes, " characters"));
+  }
+  const bool printable =
+      std::ranges::all_of(claim.tenant, [](char c) { return c >= 0x20 && c <= 0x7E; });
+  if (!printable) return InvalidField("tenant", "holds other than printable ASCII characters");
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ValidateTurn(const TurnRequest& request, const ModelInfo& model) {
+  FERMATA_RETURN_IF_ERROR(ValidateClaim(request.claim));
   FERMATA_RETURN_IF_ERROR(ValidateSampling(request.sampling, model.vocab_size));
   FERMATA_RETURN_IF_ERROR(ValidateTokens(request.prompt.token_ids, model.vocab_size, "token_ids"));
   if (request.session.has_value() && !model.fixed_size_state) {
@@ -41,6 +57,7 @@ absl::Status ValidateTurn(const TurnRequest& request, const ModelInfo& model) {
 }
 
 absl::Status ValidateScore(const ScoreRequest& request, const ModelInfo& model) {
+  FERMATA_RETURN_IF_ERROR(ValidateClaim(request.claim));
   FERMATA_RETURN_IF_ERROR(
       ValidateTokens(request.context.token_ids, model.vocab_size, "context_token_ids"));
   FERMATA_RETURN_IF_ERROR(ValidateTokens(request.input.token_ids, model.vocab_size, "token_ids"));
