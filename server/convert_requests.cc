@@ -105,6 +105,7 @@ absl::StatusOr<TurnRequest> ToTurnRequest(const v1::GenerateRequest& request,
   TurnRequest turn;
   FERMATA_RETURN_IF_ERROR(CheckRequestId(request.request_id()));
   turn.request_id = request.request_id();
+  turn.claim = {.priority = request.priority(), .tenant = request.tenant()};
   turn.prompt.text = request.text();
   turn.prompt.token_ids.assign(request.token_ids().ids().begin(), request.token_ids().ids().end());
   turn.prompt.parse_special = request.parse_special();
@@ -128,6 +129,7 @@ absl::StatusOr<ScoreRequest> ToScoreRequest(const v1::ScoreRequest& request) {
   ScoreRequest score;
   FERMATA_RETURN_IF_ERROR(CheckRequestId(request.request_id()));
   score.request_id = request.request_id();
+  score.claim = {.priority = request.priority(), .tenant = request.tenant()};
   score.context.text = request.context_text();
   const auto& context_ids = request.context_token_ids().ids();
   score.context.token_ids.assign(context_ids.begin(), context_ids.end());

@@ -20,10 +20,11 @@ ABSL_FLAG(int, compute_threads, 0,
 ABSL_FLAG(
     std::string, prefill_form, "recurrent",
     "How prompts are computed: recurrent, or chunkwise (faster where feature maps are wide).");
-ABSL_FLAG(
-    int, prefill_tokens_per_step, 256,
-    "Prompt tokens, over all requests, that one step consumes at most: how long a long prompt "
-    "holds up the next tokens of others.");
+ABSL_FLAG(int, prefill_tokens_per_step, 256,
+          "Prompt tokens, over all requests, that one step consumes at most.");
+ABSL_FLAG(absl::Duration, step_time_target, absl::Milliseconds(50),
+          "How long a step should take at most while other requests wait for their next tokens: "
+          "prompts are read in pieces that fit, of at least 16 tokens a step. 0 is without bound.");
 
 ABSL_FLAG(std::string, grpc_address, "127.0.0.1:7411",
           "HOST:PORT that gRPC listens on; port 0 picks a free one.");
@@ -51,6 +52,10 @@ ABSL_FLAG(
 
 ABSL_FLAG(int, max_running, 64, "Requests that run at once; each holds one state.");
 ABSL_FLAG(int, max_queued, 256, "Requests that wait for a place; beyond that they are refused.");
+ABSL_FLAG(int, max_queued_per_tenant, 0,
+          "Requests of one tenant that wait for a place; 0 is no limit but max_queued.");
+ABSL_FLAG(absl::Duration, priority_ageing, absl::Seconds(5),
+          "Waiting time that raises a request in the queue by one level of priority.");
 ABSL_FLAG(absl::Duration, default_time_limit, absl::Minutes(10),
           "Time limit of turns that name none, queueing included; 0 is max_time_limit.");
 ABSL_FLAG(absl::Duration, max_time_limit, absl::Hours(1),
@@ -66,8 +71,8 @@ ABSL_FLAG(std::string, log_format, "text", "Format of the log: text (key=value) 
 namespace fermata {
 namespace {
 
-constexpr std::array<std::string_view, 4> kModelFlags = {"model_dir", "compute_threads",
-                                                         "prefill_form", "prefill_tokens_per_step"};
+constexpr std::array<std::string_view, 5> kModelFlags = {
+    "model_dir", "compute_threads", "prefill_form", "prefill_tokens_per_step", "step_time_target"};
 constexpr std::array<std::string_view, 7> kNetworkFlags = {"grpc_address",
                                                            "http_address",
                                                            "port_file",
@@ -76,9 +81,9 @@ constexpr std::array<std::string_view, 7> kNetworkFlags = {"grpc_address",
                                                            "keepalive_timeout",
                                                            "keepalive_min_ping_interval"};
 constexpr std::array<std::string_view, 2> kSessionFlags = {"session_memory", "session_ttl"};
-constexpr std::array<std::string_view, 6> kTurnFlags = {"max_running",          "max_queued",
-                                                        "default_time_limit",   "max_time_limit",
-                                                        "stream_buffer_tokens", "drain_grace"};
+constexpr std::array<std::string_view, 8> kTurnFlags = {
+    "max_running",        "max_queued",     "max_queued_per_tenant", "priority_ageing",
+    "default_time_limit", "max_time_limit", "stream_buffer_tokens",  "drain_grace"};
 constexpr std::array<std::string_view, 2> kLogFlags = {"log_level", "log_format"};
 constexpr std::array<FlagGroup, 5> kGroups = {{{"Model", kModelFlags},
                                                {"Network", kNetworkFlags},
@@ -135,6 +140,17 @@ absl::Status ReadEngine(ServerConfig& config) {
   FERMATA_RETURN_IF_ERROR(CheckInt("max_running", config.engine.max_running, 1, 4096));
   config.engine.max_queued = absl::GetFlag(FLAGS_max_queued);
   FERMATA_RETURN_IF_ERROR(CheckInt("max_queued", config.engine.max_queued, 0, 1 << 20));
+  config.engine.max_queued_per_tenant = absl::GetFlag(FLAGS_max_queued_per_tenant);
+  FERMATA_RETURN_IF_ERROR(
+      CheckInt("max_queued_per_tenant", config.engine.max_queued_per_tenant, 0, 1 << 20));
+  config.engine.priority_ageing = absl::GetFlag(FLAGS_priority_ageing);
+  FERMATA_RETURN_IF_ERROR(CheckDuration("priority_ageing", config.engine.priority_ageing,
+                                        absl::Milliseconds(1), absl::Hours(24)));
+  const absl::Duration step_time = absl::GetFlag(FLAGS_step_time_target);
+  FERMATA_RETURN_IF_ERROR(
+      CheckDuration("step_time_target", step_time, absl::ZeroDuration(), absl::Hours(1)));
+  config.engine.step_time_target =
+      step_time == absl::ZeroDuration() ? absl::InfiniteDuration() : step_time;
   config.engine.prefill_tokens_per_step = absl::GetFlag(FLAGS_prefill_tokens_per_step);
   FERMATA_RETURN_IF_ERROR(
       CheckInt("prefill_tokens_per_step", config.engine.prefill_tokens_per_step, 1, 1 << 16));

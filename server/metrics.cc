@@ -34,6 +34,17 @@ const Histogram::BucketBoundaries& BatchSizes() {
   return *buckets;
 }
 
+const Histogram::BucketBoundaries& StepTokens() {
+  static const auto* buckets =
+      new Histogram::BucketBoundaries{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384};
+  return *buckets;
+}
+
+const char* PriorityName(int32_t priority) {
+  if (priority == 0) return "normal";
+  return priority < 0 ? "low" : "high";
+}
+
 prometheus::Family<prometheus::Counter>& CounterFamily(prometheus::Registry& registry,
                                                        const char* name, const char* help) {
   return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
@@ -66,14 +77,25 @@ Metrics::Metrics(const ServingState* serving)
                                            "Time between two tokens of one turn.")
                                .Add({}, StepSeconds())),
       queue_seconds_(HistogramFamily(registry_, "fermata_queue_seconds",
-                                     "Time from a turn's arrival to its first step.")
-                         .Add({}, Seconds())),
+                                     "Time from a turn's arrival to its first step, by priority.")),
       batch_size_(
           HistogramFamily(registry_, "fermata_batch_size", "Sequences in one step of the model.")
               .Add({}, BatchSizes())),
       step_seconds_(HistogramFamily(registry_, "fermata_step_seconds",
                                     "Duration of one step of the model, sampling included.")
                         .Add({}, StepSeconds())),
+      forward_seconds_(HistogramFamily(registry_, "fermata_forward_seconds",
+                                       "Time of one step in the model's forward pass.")
+                           .Add({}, StepSeconds())),
+      choosing_seconds_(HistogramFamily(registry_, "fermata_choosing_seconds",
+                                        "Time of one step in choosing tokens and scoring texts.")
+                            .Add({}, StepSeconds())),
+      prompt_tokens_(HistogramFamily(registry_, "fermata_step_prompt_tokens",
+                                     "Prompt tokens that one step consumed, if there were any.")
+                         .Add({}, StepTokens())),
+      prompt_budget_(HistogramFamily(registry_, "fermata_step_prompt_budget",
+                                     "Prompt tokens that such a step could have consumed.")
+                         .Add({}, StepTokens())),
       scored_tokens_(
           CounterFamily(registry_, "fermata_scored_tokens_total",
                         "Tokens of the texts that Score has finished, contexts included.")
@@ -119,7 +141,13 @@ std::string Metrics::Text() const {
 void Metrics::StepDone(const StepStats& step) {
   batch_size_.Observe(static_cast<double>(step.sequences));
   step_seconds_.Observe(absl::ToDoubleSeconds(step.duration));
-  if (step.prompt_tokens > 0) tokens_in_.Increment(static_cast<double>(step.prompt_tokens));
+  forward_seconds_.Observe(absl::ToDoubleSeconds(step.forward));
+  choosing_seconds_.Observe(absl::ToDoubleSeconds(step.choosing));
+  if (step.prompt_tokens > 0) {
+    tokens_in_.Increment(static_cast<double>(step.prompt_tokens));
+    prompt_tokens_.Observe(static_cast<double>(step.prompt_tokens));
+    prompt_budget_.Observe(static_cast<double>(step.prompt_budget));
+  }
   if (step.denominator_clamps > 0) {
     denominator_clamps_.Increment(static_cast<double>(step.denominator_clamps));
   }
@@ -136,7 +164,8 @@ void Metrics::FirstToken(absl::Duration since_arrival) {
 }
 
 void Metrics::TurnCompleted(const std::string&, const TurnResult& result) {
-  queue_seconds_.Observe(absl::ToDoubleSeconds(result.timings.queue));
+  queue_seconds_.Add({{"priority", PriorityName(result.priority)}}, Seconds())
+      .Observe(absl::ToDoubleSeconds(result.timings.queue));
 }
 
 void Metrics::RequestFailed(const std::string&, const absl::Status&) {}

@@ -46,9 +46,13 @@ class Metrics : public EngineObserver {
   prometheus::Counter& tokens_out_;
   prometheus::Histogram& first_token_seconds_;
   prometheus::Histogram& inter_token_seconds_;
-  prometheus::Histogram& queue_seconds_;
+  prometheus::Family<prometheus::Histogram>& queue_seconds_;
   prometheus::Histogram& batch_size_;
   prometheus::Histogram& step_seconds_;
+  prometheus::Histogram& forward_seconds_;
+  prometheus::Histogram& choosing_seconds_;
+  prometheus::Histogram& prompt_tokens_;
+  prometheus::Histogram& prompt_budget_;
   prometheus::Counter& scored_tokens_;
   prometheus::Counter& denominator_clamps_;
 };

@@ -85,7 +85,7 @@ TEST(MetricsTest, CountersCount) {
   EXPECT_EQ(moved(kTokensOut), 21);
   EXPECT_EQ(moved("fermata_time_to_first_token_seconds_count"), 2);
   EXPECT_EQ(moved("fermata_inter_token_seconds_count"), 19);
-  EXPECT_EQ(moved("fermata_queue_seconds_count"), 2);
+  EXPECT_EQ(moved("fermata_queue_seconds_count{priority=\"normal\"}"), 2);
   EXPECT_EQ(moved("fermata_scored_tokens_total"), static_cast<double>(prompt.size() - 1));
   // Of the scored text, too, all tokens but the last have to be consumed.
   EXPECT_GE(moved("fermata_tokens_total{direction=\"in\"}"),

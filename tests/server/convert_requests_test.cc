@@ -90,6 +90,8 @@ TEST(ToTurnRequestTest, ZeroIsNotUnset) {
 TEST(ToTurnRequestTest, EveryFieldArrives) {
   v1::GenerateRequest proto;
   proto.set_request_id("r 1");
+  proto.set_priority(-3);
+  proto.set_tenant("acme");
   proto.mutable_token_ids()->add_ids(4);
   proto.mutable_token_ids()->add_ids(2);
   proto.set_parse_special(true);
@@ -119,6 +121,8 @@ TEST(ToTurnRequestTest, EveryFieldArrives) {
   const auto turn = ToTurnRequest(proto, kLimits);
   ASSERT_TRUE(turn.ok()) << turn.status();
   EXPECT_EQ(turn->request_id, "r 1");
+  EXPECT_EQ(turn->claim.priority, -3);
+  EXPECT_EQ(turn->claim.tenant, "acme");
   EXPECT_EQ(turn->prompt.text, "");
   EXPECT_THAT(turn->prompt.token_ids, ElementsAre(4, 2));
   EXPECT_TRUE(turn->prompt.parse_special);
@@ -213,6 +217,8 @@ TEST(ToTurnRequestTest, NaNReachesTheEnginesValidation) {
 TEST(ToScoreRequestTest, EveryFieldArrives) {
   v1::ScoreRequest proto;
   proto.set_request_id("r");
+  proto.set_priority(4);
+  proto.set_tenant("t");
   proto.set_context_text("a");
   proto.mutable_token_ids()->add_ids(3);
   proto.set_parse_special(true);
@@ -220,6 +226,8 @@ TEST(ToScoreRequestTest, EveryFieldArrives) {
   const auto score = ToScoreRequest(proto);
   ASSERT_TRUE(score.ok()) << score.status();
   EXPECT_EQ(score->request_id, "r");
+  EXPECT_EQ(score->claim.priority, 4);
+  EXPECT_EQ(score->claim.tenant, "t");
   EXPECT_EQ(score->context.text, "a");
   EXPECT_TRUE(score->context.parse_special);
   EXPECT_THAT(score->input.token_ids, ElementsAre(3));

@@ -42,6 +42,7 @@ TEST_F(FlagsTest, ValuesReachTheConfiguration) {
   const auto config =
       With({"--model_dir=/m", "--grpc_address=[::1]:0", "--http_address=host.example:65535",
             "--session_memory=64MiB", "--session_ttl=1h", "--max_running=3", "--max_queued=0",
+            "--max_queued_per_tenant=7", "--priority_ageing=2s", "--step_time_target=20ms",
             "--prefill_tokens_per_step=64", "--prefill_form=chunkwise", "--compute_threads=2",
             "--default_time_limit=0", "--max_time_limit=2m", "--stream_buffer_tokens=9",
             "--drain_grace=0", "--log_level=warning", "--log_format=json"});
@@ -53,6 +54,9 @@ TEST_F(FlagsTest, ValuesReachTheConfiguration) {
   EXPECT_EQ(config->session_ttl, absl::Hours(1));
   EXPECT_EQ(config->engine.max_running, 3);
   EXPECT_EQ(config->engine.max_queued, 0);
+  EXPECT_EQ(config->engine.max_queued_per_tenant, 7);
+  EXPECT_EQ(config->engine.priority_ageing, absl::Seconds(2));
+  EXPECT_EQ(config->engine.step_time_target, absl::Milliseconds(20));
   EXPECT_EQ(config->engine.prefill_tokens_per_step, 64);
   EXPECT_EQ(config->engine.prefill_form, Form::kChunkwise);
   EXPECT_EQ(config->compute_threads, 2);
@@ -64,6 +68,12 @@ TEST_F(FlagsTest, ValuesReachTheConfiguration) {
   EXPECT_EQ(config->log.format, LogFormat::kJson);
 }
 
+TEST_F(FlagsTest, NoStepTimeTargetIsWithoutBound) {
+  const auto config = With({"--step_time_target=0"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->engine.step_time_target, absl::InfiniteDuration());
+}
+
 TEST_F(FlagsTest, NoLongestTimeLimitIsWithoutEnd) {
   const auto config = With({"--max_time_limit=0", "--default_time_limit=0"});
   ASSERT_TRUE(config.ok()) << config.status();
@@ -73,18 +83,47 @@ TEST_F(FlagsTest, NoLongestTimeLimitIsWithoutEnd) {
 
 TEST_F(FlagsTest, BadValuesAreRefusedByTheirFlagsName) {
   const char* bad[] = {
-      "--grpc_address=7411",       "--grpc_address=:7411",     "--grpc_address=host:",
-      "--grpc_address=host:65536", "--grpc_address=host:-1",   "--grpc_address=::1:7411",
-      "--grpc_address=[::1:7411",  "--http_address=host:port", "--http_address=",
-      "--session_memory=0",        "--session_memory=-1GiB",   "--session_memory=lots",
-      "--session_ttl=-1s",         "--session_ttl=500ms",      "--session_ttl=10",
-      "--session_ttl=inf",         "--max_running=0",          "--max_running=5000",
-      "--max_running=x",           "--max_queued=-1",          "--prefill_tokens_per_step=0",
-      "--prefill_form=parallel",   "--compute_threads=-1",     "--default_time_limit=-1s",
-      "--default_time_limit=2h",   "--max_time_limit=-5m",     "--stream_buffer_tokens=0",
-      "--max_message_bytes=100",   "--max_message_bytes=2GiB", "--drain_grace=-1s",
-      "--drain_grace=inf",         "--log_level=loud",         "--log_format=xml",
-      "--keepalive_time=0",        "--keepalive_timeout=2h",   "--keepalive_min_ping_interval=0",
+      "--grpc_address=7411",
+      "--grpc_address=:7411",
+      "--grpc_address=host:",
+      "--grpc_address=host:65536",
+      "--grpc_address=host:-1",
+      "--grpc_address=::1:7411",
+      "--grpc_address=[::1:7411",
+      "--http_address=host:port",
+      "--http_address=",
+      "--session_memory=0",
+      "--session_memory=-1GiB",
+      "--session_memory=lots",
+      "--session_ttl=-1s",
+      "--session_ttl=500ms",
+      "--session_ttl=10",
+      "--session_ttl=inf",
+      "--max_running=0",
+      "--max_running=5000",
+      "--max_running=x",
+      "--max_queued=-1",
+      "--prefill_tokens_per_step=0",
+      "--prefill_form=parallel",
+      "--compute_threads=-1",
+      "--default_time_limit=-1s",
+      "--default_time_limit=2h",
+      "--max_time_limit=-5m",
+      "--stream_buffer_tokens=0",
+      "--max_message_bytes=100",
+      "--max_message_bytes=2GiB",
+      "--drain_grace=-1s",
+      "--drain_grace=inf",
+      "--log_level=loud",
+      "--log_format=xml",
+      "--keepalive_time=0",
+      "--keepalive_timeout=2h",
+      "--keepalive_min_ping_interval=0",
+      "--max_queued_per_tenant=-1",
+      "--priority_ageing=0",
+      "--priority_ageing=inf",
+      "--step_time_target=-1ms",
+      "--step_time_target=inf",
   };
   for (const std::string argument : bad) {
     const auto config = With({argument});

@@ -70,6 +70,7 @@ std::string FullText() {
   Metrics metrics(&serving);
   metrics.RequestDone("Generate", "length", absl::Milliseconds(20));
   metrics.StepDone({.sequences = 3, .prompt_tokens = 7, .duration = absl::Milliseconds(2)});
+  metrics.TurnCompleted("r", {});
   std::vector<prometheus::MetricFamily> families;
   SessionStoreStats sessions;
   sessions.sessions = 2;
@@ -125,15 +126,23 @@ TEST(MetricsTest, CountsWhatHappens) {
   metrics.RequestDone("Score", "invalid_field", absl::ZeroDuration());
   metrics.StepDone({.sequences = 3,
                     .prompt_tokens = 7,
+                    .prompt_budget = 20,
                     .decode_tokens = 2,
-                    .duration = absl::Milliseconds(2),
+                    .duration = absl::Milliseconds(4),
+                    .forward = absl::Milliseconds(2),
+                    .choosing = absl::Milliseconds(1),
                     .denominator_clamps = 4});
+  metrics.StepDone({.sequences = 1, .decode_tokens = 1});
   metrics.FirstToken(absl::Milliseconds(15));
   metrics.TokenSampled(absl::Microseconds(1500));
   metrics.TokenSampled(absl::Microseconds(2500));
   TurnResult result;
   result.timings.queue = absl::Milliseconds(3);
   metrics.TurnCompleted("r", result);
+  for (const int priority : {-10, -1, 1, 2, 10}) {
+    result.priority = priority;
+    metrics.TurnCompleted("r", result);
+  }
   metrics.ScoreCompleted("r", 9);
 
   std::map<std::string, double> samples = Parse(metrics.Text()).samples;
@@ -148,9 +157,16 @@ TEST(MetricsTest, CountsWhatHappens) {
   EXPECT_DOUBLE_EQ(samples["fermata_time_to_first_token_seconds_sum"], 0.015);
   EXPECT_EQ(samples["fermata_inter_token_seconds_count"], 2);
   EXPECT_EQ(samples[R"(fermata_inter_token_seconds_bucket{le="0.002"})"], 1);
-  EXPECT_DOUBLE_EQ(samples["fermata_queue_seconds_sum"], 0.003);
-  EXPECT_EQ(samples["fermata_batch_size_sum"], 3);
-  EXPECT_DOUBLE_EQ(samples["fermata_step_seconds_sum"], 0.002);
+  EXPECT_DOUBLE_EQ(samples[R"(fermata_queue_seconds_sum{priority="normal"})"], 0.003);
+  EXPECT_EQ(samples[R"(fermata_queue_seconds_count{priority="low"})"], 2);
+  EXPECT_EQ(samples[R"(fermata_queue_seconds_count{priority="high"})"], 3);
+  EXPECT_EQ(samples["fermata_batch_size_sum"], 4);
+  EXPECT_DOUBLE_EQ(samples["fermata_step_seconds_sum"], 0.004);
+  EXPECT_DOUBLE_EQ(samples["fermata_forward_seconds_sum"], 0.002);
+  EXPECT_DOUBLE_EQ(samples["fermata_choosing_seconds_sum"], 0.001);
+  EXPECT_EQ(samples["fermata_step_prompt_tokens_sum"], 7);
+  EXPECT_EQ(samples["fermata_step_prompt_tokens_count"], 1);  // Steps that read nothing are not in.
+  EXPECT_EQ(samples["fermata_step_prompt_budget_sum"], 20);
   EXPECT_EQ(samples["fermata_denominator_clamps_total"], 4);
   EXPECT_EQ(samples["fermata_scored_tokens_total"], 9);
   EXPECT_GT(samples["process_resident_memory_bytes"], 1e6);
