@@ -17,6 +17,7 @@
 #include "engine/formats/safetensors.h"
 #include "engine/formats/torch_file.h"
 #include "engine/formats/widen.h"
+#include "engine/kernels/matmul.h"
 
 namespace fermata {
 namespace {
@@ -192,6 +193,23 @@ absl::StatusOr<AlignedBuffer<float>> Checkpoint::ReadIf(
   }
   used_.emplace(name);
   return values;
+}
+
+WeightType Checkpoint::matrix_type(std::string_view name) const {
+  if (matrix_type_.has_value()) return *matrix_type_;
+  const StoredTensor* tensor = Find(name);
+  return tensor == nullptr ? WeightType::kF32 : AutoWeightType(tensor->dtype);
+}
+
+absl::StatusOr<std::optional<WeightBlocks>> Checkpoint::ReadBlocks(std::string_view name,
+                                                                   std::span<const int64_t> shape) {
+  const StoredTensor* tensor = Find(name);
+  if (matrix_type_.has_value() || tensor == nullptr) return std::nullopt;
+  const bool is_q8 = tensor->dtype == "Q8_0";
+  if (!is_q8 && tensor->dtype != "Q4_0") return std::nullopt;
+  if (!std::ranges::equal(tensor->shape, shape)) return std::nullopt;  // Read says what is wrong.
+  used_.emplace(name);
+  return WeightBlocks{is_q8 ? BlockType::kQ8_0 : BlockType::kQ4_0, tensor->data};
 }
 
 bool Checkpoint::Has(std::string_view name) const { return tensors_.contains(name); }

@@ -46,6 +46,14 @@ class Checkpoint : public WeightSource {
                                             std::span<const int64_t> shape) override;
   absl::StatusOr<AlignedBuffer<float>> ReadReshaped(std::string_view name, int64_t count) override;
   bool Has(std::string_view name) const override;
+  // As HoldMatricesAs says.
+  WeightType matrix_type(std::string_view name) const override;
+  absl::StatusOr<std::optional<WeightBlocks>> ReadBlocks(std::string_view name,
+                                                         std::span<const int64_t> shape) override;
+
+  // How matrices are to be held for multiplication, float32 until this is called; nullopt for each as
+  // it is stored, as far as the processor multiplies that well (see AutoWeightType).
+  void HoldMatricesAs(std::optional<WeightType> type) { matrix_type_ = type; }
 
   // All tensors' names in the order of their bytes.
   std::vector<std::string_view> names() const;
@@ -89,6 +97,7 @@ class Checkpoint : public WeightSource {
                                               absl::FunctionRef<bool(const StoredTensor&)> fits);
 
   std::string directory_;
+  std::optional<WeightType> matrix_type_ = WeightType::kF32;
   std::vector<std::unique_ptr<MappedFile>> files_;
   std::optional<GgufFile> gguf_;
   std::map<std::string, Located, std::less<>> tensors_;

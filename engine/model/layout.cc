@@ -85,6 +85,20 @@ LayoutWeights::Found LayoutWeights::Find(std::string_view name) const {
 
 bool LayoutWeights::Has(std::string_view name) const { return stored_.Has(Find(name).stored); }
 
+WeightType LayoutWeights::matrix_type(std::string_view name) const {
+  return stored_.matrix_type(Find(name).stored);
+}
+
+absl::StatusOr<std::optional<WeightBlocks>> LayoutWeights::ReadBlocks(
+    std::string_view name, std::span<const int64_t> shape) {
+  const auto [row, stored] = Find(name);
+  // Blocks run along rows as they are stored.
+  const bool as_is = row == nullptr || (row->how == StoredName::How::kAsIs && row->rows == 1 &&
+                                        row->value == nullptr);
+  if (!as_is) return std::nullopt;
+  return stored_.ReadBlocks(stored, shape);
+}
+
 absl::StatusOr<AlignedBuffer<float>> LayoutWeights::Read(std::string_view name,
                                                          std::span<const int64_t> shape) {
   const auto [row, stored] = Find(name);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -82,6 +83,9 @@ class LayoutWeights : public WeightSource {
   absl::StatusOr<AlignedBuffer<float>> Read(std::string_view name,
                                             std::span<const int64_t> shape) override;
   bool Has(std::string_view name) const override;
+  WeightType matrix_type(std::string_view name) const override;
+  absl::StatusOr<std::optional<WeightBlocks>> ReadBlocks(std::string_view name,
+                                                         std::span<const int64_t> shape) override;
 
  private:
   struct Found {

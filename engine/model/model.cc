@@ -30,15 +30,27 @@ class CountedWeights : public WeightSource {
   absl::StatusOr<AlignedBuffer<float>> Read(std::string_view name,
                                             std::span<const int64_t> shape) override {
     auto values = source_.Read(name, shape);
-    if (values.ok() && seen_.emplace(name).second) {
-      parameters_ += static_cast<int64_t>(values->size());
-    }
+    if (values.ok()) Count(name, shape);
     return values;
   }
   bool Has(std::string_view name) const override { return source_.Has(name); }
+  WeightType matrix_type(std::string_view name) const override { return source_.matrix_type(name); }
+  absl::StatusOr<std::optional<WeightBlocks>> ReadBlocks(std::string_view name,
+                                                         std::span<const int64_t> shape) override {
+    auto blocks = source_.ReadBlocks(name, shape);
+    if (blocks.ok() && blocks->has_value()) Count(name, shape);
+    return blocks;
+  }
   int64_t parameters() const { return parameters_; }
 
  private:
+  void Count(std::string_view name, std::span<const int64_t> shape) {
+    if (!seen_.emplace(name).second) return;
+    int64_t size = 1;
+    for (const int64_t extent : shape) size *= extent;
+    parameters_ += size;
+  }
+
   WeightSource& source_;
   std::set<std::string, std::less<>> seen_;
   int64_t parameters_ = 0;
@@ -106,14 +118,15 @@ int64_t SequenceState::cache_bytes() const {
 Model::Model() : layers_(std::make_unique<Layers>()) {}
 Model::~Model() = default;
 
-absl::StatusOr<std::unique_ptr<Model>> Model::Load(const std::string& directory) {
-  FERMATA_ASSIGN_OR_RETURN(std::optional<ConfigReader> file, ReadConfigFile(directory));
-  FERMATA_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(directory));
+absl::StatusOr<std::unique_ptr<Model>> Model::Load(const std::string& path,
+                                                   const LoadOptions& options) {
+  FERMATA_ASSIGN_OR_RETURN(std::optional<ConfigReader> file, ReadConfigFile(path));
+  FERMATA_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(path));
+  checkpoint->HoldMatricesAs(options.weights);
   const Layout* layout = FindLayout(*checkpoint, file.has_value() ? &*file : nullptr);
   if (!file.has_value() && layout == nullptr) {
-    return absl::NotFoundError(
-        absl::StrCat(ConfigPath(directory),
-                     ": missing, and the tensors' names are of no layout that does without"));
+    return absl::NotFoundError(absl::StrCat(
+        ConfigPath(path), ": missing, and the tensors' names are of no layout that does without"));
   }
   std::optional<ConfigReader> made;  // The canonical config, where the file's is another.
   if (layout != nullptr && layout->make_config != nullptr) {
@@ -126,7 +139,7 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Load(const std::string& directory)
   FERMATA_ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Create(config, weights));
   FERMATA_RETURN_IF_ERROR(model->ReadTiedHead(weights));
   ModelInfo& info = model->info_;
-  info.name = DirectoryName(directory);
+  info.name = DirectoryName(path);
   info.layout = layout == nullptr ? "" : std::string(layout->name);
   info.fingerprint = checkpoint->Fingerprint(config.Canonical());
   info.weights_dtype = checkpoint->dtype();
@@ -191,7 +204,8 @@ absl::Status Model::Build(ConfigReader& config, WeightSource& source) {
   }
   FERMATA_ASSIGN_OR_RETURN(layers_->norm, Norm::Read(weights, plan.norm.name, plan.norm.options));
   if (tied) {
-    layers_->head = PackedMatrix(layers_->embeddings.data(), vocab, hidden);
+    layers_->head = PackedMatrix(layers_->embeddings.data(), vocab, hidden,
+                                 weights.matrix_type(plan.embeddings));
     layers_->tied_head = plan.head;
   } else {
     FERMATA_ASSIGN_OR_RETURN(layers_->head, ReadMatrix(weights, plan.head, vocab, hidden));

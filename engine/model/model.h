@@ -82,6 +82,12 @@ struct SequenceStep {
   Logits logits = Logits::kLast;
 };
 
+struct LoadOptions {
+  // How weight matrices are held for multiplication (kernels/matmul.h says what each type loses);
+  // nullopt for each as it is stored, as far as the processor multiplies that well.
+  std::optional<WeightType> weights = WeightType::kF32;
+};
+
 // Embedding, blocks of mixers, final norm and head. Immutable after loading. Forward may run on
 // several threads with different states and workspaces.
 class Model {
@@ -97,9 +103,10 @@ class Model {
     std::vector<std::vector<float>>* hidden_states = nullptr;
   };
 
-  // Loads the directory as its authors publish it: weights, and a config.json where their layout has
-  // one (see layout.h). Errors name the file, and the field or the tensor.
-  static absl::StatusOr<std::unique_ptr<Model>> Load(const std::string& directory);
+  // Loads a directory as its authors publish it, or one file of weights: weights, and a config.json
+  // where their layout has one (see layout.h). Errors name the file, and the field or the tensor.
+  static absl::StatusOr<std::unique_ptr<Model>> Load(const std::string& path,
+                                                     const LoadOptions& options = {});
 
   // Builds the model that `config` describes from any source of weights.
   static absl::StatusOr<std::unique_ptr<Model>> Create(ConfigReader& config, WeightSource& weights);

@@ -8,7 +8,7 @@
 #include "engine/base/status.h"
 #include "engine/model/layouts/gguf.h"
 #include "engine/model/layouts/layouts.h"
-#include "engine/model/layouts/rwkv.h"
+#include "engine/model/layouts/reading.h"
 
 namespace fermata {
 namespace {

@@ -8,7 +8,8 @@ namespace fermata {
 // The rows that the files of this folder give to the table in registry.cc.
 
 extern const Layout kStateSpacesMamba2;  // state_spaces.cc
-extern const Layout kBlinkDlRwkv4;       // rwkv_blinkdl.cc
+extern const Layout kStateSpacesNames;
+extern const Layout kBlinkDlRwkv4;  // rwkv_blinkdl.cc
 extern const Layout kBlinkDlRwkv5;
 extern const Layout kBlinkDlRwkv6;
 extern const Layout kBlinkDlRwkv7;

@@ -6,8 +6,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
-#include "engine/base/json.h"
 #include "engine/base/status.h"
 
 namespace fermata {
@@ -31,34 +29,6 @@ int64_t HeadsOf(const Checkpoint& checkpoint, const std::string& att, int64_t ch
 float OneMinus(float x) { return 1 - x; }
 float ExpOf(float x) { return std::exp(x); }
 
-absl::StatusOr<int64_t> Extent(const Checkpoint& checkpoint, const std::string& name, size_t axis) {
-  const StoredTensor* tensor = checkpoint.Find(name);
-  if (tensor == nullptr) {
-    return absl::NotFoundError(
-        absl::StrCat(checkpoint.directory(), ": tensor ", Quoted(name), " is missing"));
-  }
-  if (axis >= tensor->shape.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(checkpoint.directory(), ": tensor ",
-                                                   Quoted(name), ": shape ", tensor->ShapeText(),
-                                                   ", wanted more than ", axis, " axes"));
-  }
-  return tensor->shape[axis];
-}
-
-absl::StatusOr<int64_t> Elements(const Checkpoint& checkpoint, const std::string& name) {
-  const StoredTensor* tensor = checkpoint.Find(name);
-  if (tensor != nullptr) return tensor->size();
-  return absl::NotFoundError(
-      absl::StrCat(checkpoint.directory(), ": tensor ", Quoted(name), " is missing"));
-}
-
-int64_t CountBlocks(const Checkpoint& checkpoint, const std::string& prefix,
-                    const std::string& suffix) {
-  int64_t count = 0;
-  while (checkpoint.Has(absl::StrCat(prefix, count, suffix))) ++count;
-  return count;
-}
-
 absl::Status ReadRwkv5Shapes(const Checkpoint& checkpoint, const std::string& att, int64_t channels,
                              nlohmann::json& made) {
   FERMATA_ASSIGN_OR_RETURN(const int64_t decays, Elements(checkpoint, att + "time_decay"));
@@ -73,20 +43,6 @@ absl::Status ReadRwkv6Ranks(const Checkpoint& checkpoint, const std::string& att
   FERMATA_ASSIGN_OR_RETURN(made["proj_low_rank_dim"], Extent(checkpoint, att + "time_maa_w2", 1));
   FERMATA_ASSIGN_OR_RETURN(made["gate_low_rank_dim"], Extent(checkpoint, att + "time_decay_w1", 1));
   return absl::OkStatus();
-}
-
-absl::Status PassTokensOn(ConfigReader& file, nlohmann::json& made) {
-  for (const char* field : {"bos_token_id", "eos_token_id"}) {
-    FERMATA_ASSIGN_OR_RETURN(const std::vector<int64_t> ids,
-                             file.Ints(field, 0, std::numeric_limits<int32_t>::max()));
-    if (!ids.empty()) made[field] = ids;
-  }
-  return absl::OkStatus();
-}
-
-bool AnyEndsWith(const Checkpoint& checkpoint, std::string_view suffix) {
-  return std::ranges::any_of(checkpoint.names(),
-                             [&](std::string_view name) { return name.ends_with(suffix); });
 }
 
 double Expand(int64_t hidden, int64_t width) {

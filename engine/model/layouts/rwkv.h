@@ -11,6 +11,7 @@
 #include "engine/base/config_reader.h"
 #include "engine/model/checkpoint.h"
 #include "engine/model/layout.h"
+#include "engine/model/layouts/reading.h"
 #include "nlohmann/json.hpp"
 
 namespace fermata {
@@ -33,16 +34,6 @@ constexpr StoredName Converted(std::string_view canonical, std::string_view stor
   return {canonical, stored, StoredName::How::kReshaped, 0, 1, false, value};
 }
 
-// The number of elements along one axis of a tensor. NOT_FOUND or INVALID_ARGUMENT that names the
-// tensor, when it is missing or has no such axis.
-absl::StatusOr<int64_t> Extent(const Checkpoint& checkpoint, const std::string& name, size_t axis);
-// The number of its elements.
-absl::StatusOr<int64_t> Elements(const Checkpoint& checkpoint, const std::string& name);
-
-// How many consecutive numbers, from 0 on, can stand between `prefix` and `suffix` in a name.
-int64_t CountBlocks(const Checkpoint& checkpoint, const std::string& prefix,
-                    const std::string& suffix);
-
 // Sets num_heads, use_gate and decay_per_channel of RWKV-5, which show in the tensors of the module
 // `att` alone, for so many channels of attention.
 absl::Status ReadRwkv5Shapes(const Checkpoint& checkpoint, const std::string& att, int64_t channels,
@@ -50,12 +41,6 @@ absl::Status ReadRwkv5Shapes(const Checkpoint& checkpoint, const std::string& at
 // Sets the ranks of RWKV-6.
 absl::Status ReadRwkv6Ranks(const Checkpoint& checkpoint, const std::string& att,
                             nlohmann::json& made);
-
-// Passes on what a config says of the tokens that begin and end a text.
-absl::Status PassTokensOn(ConfigReader& file, nlohmann::json& made);
-
-// Whether a tensor's name ends so.
-bool AnyEndsWith(const Checkpoint& checkpoint, std::string_view suffix);
 
 // The expand_k or expand_v with which `hidden` channels become `width`.
 double Expand(int64_t hidden, int64_t width);

@@ -10,7 +10,7 @@
 #include "engine/base/json.h"
 #include "engine/base/status.h"
 #include "engine/model/layouts/layouts.h"
-#include "engine/model/layouts/rwkv.h"
+#include "engine/model/layouts/reading.h"
 
 namespace fermata {
 namespace {
@@ -25,6 +25,11 @@ constexpr StoredName kNames[] = {
 
 bool Matches(const Checkpoint&, const ConfigReader* config) {
   return config != nullptr && config->Has("d_model") && config->Has("ssm_cfg");
+}
+
+bool MatchesNames(const Checkpoint& checkpoint, const ConfigReader* config) {
+  return config != nullptr && config->Has("model_type") &&
+         checkpoint.Has("backbone.embedding.weight");
 }
 
 // `vocab_size` rounded up as the library rounds it.
@@ -94,5 +99,11 @@ absl::StatusOr<ConfigReader> MakeConfig(const Checkpoint&, ConfigReader* file) {
 
 const Layout kStateSpacesMamba2 = {
     .name = "mamba_ssm's Mamba-2", .matches = Matches, .make_config = MakeConfig, .names = kNames};
+
+// The library's names beside a config of transformers or flash-linear-attention, which both know them.
+const Layout kStateSpacesNames = {.name = "mamba_ssm's names of Mamba-2",
+                                  .matches = MatchesNames,
+                                  .make_config = nullptr,
+                                  .names = kNames};
 
 }  // namespace fermata

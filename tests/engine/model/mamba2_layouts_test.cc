@@ -156,6 +156,17 @@ TEST(Mamba2LayoutsTest, StateSpaces) {
   EXPECT_EQ(Logits(dir), expected);
 }
 
+TEST(Mamba2LayoutsTest, StateSpacesNamesWithAnothersConfig) {
+  auto tensors = Tensors();
+  const std::vector<float> expected = Canonical(tensors);
+  auto embeddings = tensors.extract("backbone.embeddings.weight");
+  embeddings.key() = "backbone.embedding.weight";
+  tensors.insert(std::move(embeddings));
+  const TempDir dir;
+  Write(dir, tensors, kConfig);
+  EXPECT_EQ(Logits(dir), expected);
+}
+
 TEST(Mamba2LayoutsTest, WhatStateSpacesCanBuildAndFermataNotIsRefusedByName) {
   const Json good = {{"d_model", 20}, {"n_layer", 2}, {"vocab_size", 33}};
   const std::pair<std::string, Json> cases[] = {
