@@ -1,7 +1,10 @@
 #include "engine/kernels/matmul.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <numeric>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,6 +24,8 @@ constexpr int64_t kFewNumbers = int64_t{1} << 15;
 // Rows that one task multiplies: enough to reuse a panel from the cache, few enough that two
 // threads find work in a narrow matrix.
 constexpr int64_t kTaskRows = 96;
+
+int64_t BlockBytes(BlockType type) { return 2 + (type == BlockType::kQ4_0 ? kGroup / 2 : kGroup); }
 
 std::unique_ptr<MatmulBackend> Pack(const float* weights, int64_t out_features, int64_t in_features,
                                     WeightType type) {
@@ -67,7 +72,7 @@ PackedMatrix::~PackedMatrix() = default;
 absl::StatusOr<PackedMatrix> PackedMatrix::FromBlocks(const WeightBlocks& blocks,
                                                       int64_t out_features, int64_t in_features) {
   const bool is_q4 = blocks.type == BlockType::kQ4_0;
-  const int64_t block_bytes = 2 + (is_q4 ? kGroup / 2 : kGroup);
+  const int64_t block_bytes = BlockBytes(blocks.type);
   if (in_features % kGroup != 0 || static_cast<int64_t>(blocks.bytes.size()) !=
                                        out_features * (in_features / kGroup) * block_bytes) {
     return absl::InvalidArgumentError(absl::StrCat(blocks.bytes.size(), " bytes of blocks of ",
@@ -109,20 +114,48 @@ WeightType AutoWeightType(std::string_view dtype) {
 
 absl::StatusOr<PackedMatrix> ReadMatrix(const WeightScope& weights, std::string_view name,
                                         int64_t out_features, int64_t in_features) {
-  // Float32 for sensitivity's sake is what the file's own blocks must give way to as well.
-  if (HeldWeightType(WeightType::kInt8, out_features, in_features) == WeightType::kInt8) {
-    FERMATA_ASSIGN_OR_RETURN(const std::optional<WeightBlocks> blocks,
-                             weights.ReadBlocks(name, {out_features, in_features}));
-    if (blocks.has_value()) {
-      auto matrix = PackedMatrix::FromBlocks(*blocks, out_features, in_features);
-      if (matrix.ok()) return matrix;
-      return absl::InvalidArgumentError(absl::StrCat("tensor ", weights.prefix(), std::string(name),
-                                                     ": ", std::string(matrix.status().message())));
-    }
+  FERMATA_ASSIGN_OR_RETURN(std::vector<PackedMatrix> matrices,
+                           ReadMatrices(weights, name, {&out_features, 1}, in_features));
+  return std::move(matrices[0]);
+}
+
+absl::StatusOr<std::vector<PackedMatrix>> ReadMatrices(const WeightScope& weights,
+                                                       std::string_view name,
+                                                       std::span<const int64_t> out_features,
+                                                       int64_t in_features) {
+  const int64_t total = std::accumulate(out_features.begin(), out_features.end(), int64_t{0});
+  const auto stays_in_blocks = [&](int64_t out) {
+    return HeldWeightType(WeightType::kInt8, out, in_features) != WeightType::kF32;
+  };
+  std::optional<WeightBlocks> blocks;
+  if (std::ranges::any_of(out_features, stays_in_blocks)) {
+    FERMATA_ASSIGN_OR_RETURN(blocks, weights.ReadBlocks(name, {total, in_features}));
   }
-  FERMATA_ASSIGN_OR_RETURN(const AlignedBuffer<float> values,
-                           weights.Read(name, {out_features, in_features}));
-  return PackedMatrix(values.data(), out_features, in_features, weights.matrix_type(name));
+  AlignedBuffer<float> values;
+  if (!blocks.has_value() || !std::ranges::all_of(out_features, stays_in_blocks)) {
+    FERMATA_ASSIGN_OR_RETURN(values, weights.Read(name, {total, in_features}));
+  }
+  std::vector<PackedMatrix> matrices;
+  int64_t begin = 0;
+  for (const int64_t out : out_features) {
+    if (blocks.has_value() && stays_in_blocks(out)) {
+      const int64_t row_bytes = in_features / kGroup * BlockBytes(blocks->type);
+      auto matrix = PackedMatrix::FromBlocks(
+          {blocks->type, blocks->bytes.subspan(begin * row_bytes, out * row_bytes)}, out,
+          in_features);
+      if (!matrix.ok()) {
+        return absl::InvalidArgumentError(absl::StrCat("tensor ", weights.prefix(),
+                                                       std::string(name), ": ",
+                                                       std::string(matrix.status().message())));
+      }
+      matrices.push_back(*std::move(matrix));
+    } else {
+      matrices.emplace_back(values.data() + begin * in_features, out, in_features,
+                            weights.matrix_type(name));
+    }
+    begin += out;
+  }
+  return matrices;
 }
 
 std::byte* ProductScratch(size_t bytes) {

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/base/weights.h"
@@ -73,9 +75,15 @@ WeightType AutoWeightType(std::string_view dtype);
 bool HasBf16Products();
 
 // Reads tensor `name` [out_features, in_features] from `weights` and packs it: in its blocks where
-// there are any, else as the type that the source names.
+// the source hands them out, else as the type that it names. Narrow and small ones, see
+// HeldWeightType, are widened from blocks too.
 absl::StatusOr<PackedMatrix> ReadMatrix(const WeightScope& weights, std::string_view name,
                                         int64_t out_features, int64_t in_features);
+// The same for a tensor that is several matrices one below the other, of so many output features.
+absl::StatusOr<std::vector<PackedMatrix>> ReadMatrices(const WeightScope& weights,
+                                                       std::string_view name,
+                                                       std::span<const int64_t> out_features,
+                                                       int64_t in_features);
 
 }  // namespace fermata
 

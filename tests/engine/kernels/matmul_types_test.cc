@@ -457,7 +457,7 @@ class TypedWeights : public WeightSource {
                                                          std::span<const int64_t> shape) override {
     EXPECT_EQ(name, "layer.weight");
     if (!stored.has_value()) return std::nullopt;
-    EXPECT_THAT(shape, testing::ElementsAre(256, 256));
+    EXPECT_EQ(shape[0] * shape[1], static_cast<int64_t>(stored->quants.size()));
     return stored->blocks();
   }
 
@@ -469,7 +469,7 @@ class TypedWeights : public WeightSource {
 TEST(ReadMatrixTest, HoldsWhatTheSourceSays) {
   TypedWeights source;
   const WeightScope scope(source, "layer.");
-  int64_t last_bytes = std::numeric_limits<int64_t>::max();
+  int64_t last_bytes = int64_t{1} << 40;
   for (const auto& [type, name] : kWeightTypeNames) {
     source.type = type;
     const auto matrix = ReadMatrix(scope, "weight", 256, 256);
@@ -495,6 +495,41 @@ TEST(ReadMatrixTest, PrefersBlocks) {
   source.stored->bytes[0] = std::byte{0x01};  // NaN.
   EXPECT_THAT(std::string(ReadMatrix(scope, "weight", 256, 256).status().message()),
               testing::HasSubstr("layer.weight"));
+}
+
+// Two matrices one below the other, with a narrow one between them.
+TEST(ReadMatricesTest, CutsNumbersAndBlocksAlike) {
+  constexpr int64_t kOuts[] = {160, 12, 256};
+  constexpr int64_t kTotal = 160 + 12 + 256;
+  constexpr int64_t kIn = 256;
+  TypedWeights source;
+  source.type = WeightType::kInt8;
+  const auto x = RandomNormals(17, 3 * kIn);
+  for (const bool in_blocks : {false, true}) {
+    SCOPED_TRACE(in_blocks);
+    if (in_blocks) source.stored = RandomBlocks(BlockType::kQ8_0, kTotal, kIn, 18);
+    const auto numbers = *source.Read("layer.weight", std::vector<int64_t>{kTotal, kIn});
+    const auto matrices = ReadMatrices(WeightScope(source, "layer."), "weight", kOuts, kIn);
+    ASSERT_TRUE(matrices.ok()) << matrices.status();
+    ASSERT_EQ(matrices->size(), 3);
+    const std::unique_ptr<MatmulBackend> whole =
+        in_blocks ? PackBlocks(source.stored->blocks(), kTotal, kIn)
+                  : PackInt8(numbers.data(), kTotal, kIn);
+    const std::unique_ptr<MatmulBackend> wide = PackPanels(numbers.data(), kTotal, kIn);
+    int64_t begin = 0;
+    for (int part = 0; part < 3; ++part) {
+      const PackedMatrix& matrix = (*matrices)[part];
+      EXPECT_EQ(matrix.type(), part == 1 ? WeightType::kF32 : WeightType::kInt8);
+      ASSERT_EQ(matrix.out_features(), kOuts[part]);
+      std::vector<float> y(3 * kOuts[part]);
+      matrix.Multiply(x.data(), 3, y.data());
+      const auto expected = Product(part == 1 ? *wide : *whole, {kTotal, kIn}, x);
+      for (int64_t i = 0; i < 3 * kOuts[part]; ++i) {
+        ASSERT_NEAR(y[i], expected[i / kOuts[part] * kTotal + begin + i % kOuts[part]], 2e-5);
+      }
+      begin += kOuts[part];
+    }
+  }
 }
 
 }  // namespace
