@@ -1,40 +1,32 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <numeric>
 #include <span>
+#include <vector>
 
+#include "engine/kernels/softmax_weights.h"
+#include "engine/sampling/candidates.h"
 #include "engine/sampling/sampler.h"
 #include "engine/sampling/usable_logit.h"
 
 namespace fermata {
-namespace {
-
-// The ids of the `count` largest logits, largest first, equals by id. `count` is small, so one pass
-// with an insertion into the short list beats any selection over the whole vocabulary.
-std::vector<int32_t> LargestLogits(std::span<const float> logits, size_t count) {
-  std::vector<int32_t> largest;
-  if (count == 0) return largest;
-  largest.reserve(count + 1);
-  const auto value = [&](int32_t id) { return UsableLogit(logits[id]); };
-  for (int32_t id = 0; id < static_cast<int32_t>(logits.size()); ++id) {
-    if (largest.size() == count && value(id) <= value(largest.back())) continue;
-    const auto place = std::upper_bound(largest.begin(), largest.end(), id,
-                                        [&](int32_t a, int32_t b) { return value(a) > value(b); });
-    largest.insert(place, id);
-    if (largest.size() > count) largest.pop_back();
-  }
-  return largest;
-}
-
-}  // namespace
-
 SampledToken ScoreToken(std::span<const float> logits, int32_t token, int32_t top) {
   assert(token >= 0 && static_cast<size_t>(token) < logits.size() && top >= 0);
-  double largest = kImpossible;
-  for (const float logit : logits) largest = std::max(largest, UsableLogit(logit));
+  thread_local BlockLogits blocks;
+  thread_local std::vector<double> weights;
+  thread_local std::vector<double> sums;
+  thread_local std::vector<Candidate> likely;
+  const auto vocab_size = static_cast<int64_t>(logits.size());
+  blocks.Reset(logits);
+  const double largest = blocks.largest();
   double sum = 0;
   if (largest != kImpossible) {
-    for (const float logit : logits) sum += std::exp(UsableLogit(logit) - largest);
+    sums.resize(VocabularyBlocks(vocab_size));
+    weights.resize(sums.size() * kVocabularyBlock);
+    SoftmaxWeights(logits.data(), vocab_size, largest, /*temperature=*/1, weights.data(),
+                   sums.data());
+    sum = std::accumulate(sums.begin(), sums.end(), 0.0);
   }
   const auto logprob = [&](int32_t id) {
     const double logit = UsableLogit(logits[id]);
@@ -43,8 +35,21 @@ SampledToken ScoreToken(std::span<const float> logits, int32_t token, int32_t to
   };
 
   SampledToken scored{.token = token, .logprob = logprob(token), .top = {}};
-  for (const int32_t id : LargestLogits(logits, std::min<size_t>(top, logits.size()))) {
-    scored.top.push_back({.token = id, .logprob = logprob(id)});
+  if (top == 0) return scored;
+  likely.clear();
+  blocks.AppendFrom(blocks.Bound(top), likely);
+  const size_t count = std::min<size_t>(top, likely.size());
+  std::partial_sort(likely.begin(), likely.begin() + static_cast<std::ptrdiff_t>(count),
+                    likely.end(), Precedes);
+  for (size_t i = 0; i < count; ++i) {
+    scored.top.push_back({.token = likely[i].id, .logprob = logprob(likely[i].id)});
+  }
+  // Those without any probability come last.
+  const auto wanted = std::min<size_t>(top, logits.size());
+  for (int32_t id = 0; scored.top.size() < wanted; ++id) {
+    if (UsableLogit(logits[id]) == kImpossible) {
+      scored.top.push_back({.token = id, .logprob = kNoLogprob});
+    }
   }
   return scored;
 }
