@@ -13,8 +13,13 @@
 #include "server/byte_size.h"
 
 ABSL_FLAG(std::string, model_dir, "",
-          "Directory of the model: config.json, *.safetensors and tokenizer files. Default: "
+          "The model: a directory as its authors publish it, or one file of weights. Default: "
           "$FERMATA_MODEL_DIR, or else the model that comes with the server.");
+ABSL_FLAG(
+    std::string, weights, "auto",
+    "How weight matrices are held for multiplication: f32, bf16, int8, int4, or auto: as the "
+    "file stores them, as far as the processor multiplies that well. docs/models.md says what "
+    "each loses.");
 ABSL_FLAG(int, compute_threads, 0,
           "Threads that one step of the model uses; 0 is one for each core.");
 ABSL_FLAG(
@@ -71,8 +76,9 @@ ABSL_FLAG(std::string, log_format, "text", "Format of the log: text (key=value) 
 namespace fermata {
 namespace {
 
-constexpr std::array<std::string_view, 5> kModelFlags = {
-    "model_dir", "compute_threads", "prefill_form", "prefill_tokens_per_step", "step_time_target"};
+constexpr std::array<std::string_view, 6> kModelFlags = {
+    "model_dir",       "weights", "compute_threads", "prefill_form", "prefill_tokens_per_step",
+    "step_time_target"};
 constexpr std::array<std::string_view, 7> kNetworkFlags = {"grpc_address",
                                                            "http_address",
                                                            "port_file",
@@ -237,6 +243,13 @@ std::span<const FlagGroup> ServerFlags() { return kGroups; }
 absl::StatusOr<ServerConfig> ConfigFromFlags() {
   ServerConfig config;
   config.model_dir = absl::GetFlag(FLAGS_model_dir);
+  FERMATA_ASSIGN_OR_RETURN(
+      config.weights, Choose<std::optional<WeightType>>("weights", absl::GetFlag(FLAGS_weights),
+                                                        {{"auto", std::nullopt},
+                                                         {"f32", WeightType::kF32},
+                                                         {"bf16", WeightType::kBf16},
+                                                         {"int8", WeightType::kInt8},
+                                                         {"int4", WeightType::kInt4}}));
   FERMATA_RETURN_IF_ERROR(ReadEngine(config));
   FERMATA_RETURN_IF_ERROR(ReadNetwork(config));
   FERMATA_RETURN_IF_ERROR(ReadSessions(config));

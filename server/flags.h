@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "engine/base/weights.h"
 #include "engine/scheduler/engine.h"
 #include "server/command_line.h"
 #include "server/logging.h"
@@ -28,7 +29,8 @@ struct KeepaliveOptions {
 
 // The server's configuration, as the flags give it: checked, and in the units that the code uses.
 struct ServerConfig {
-  std::string model_dir;  // As given; may be empty.
+  std::string model_dir;              // As given; may be empty.
+  std::optional<WeightType> weights;  // Nullopt: as stored.
   std::string grpc_address;
   std::string http_address;
   std::string port_file;  // Empty: none.

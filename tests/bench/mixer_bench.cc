@@ -1,7 +1,7 @@
 // What each mixer's three forms cost, by the length of the run, with softmax attention of the same
 // shape beside them: where linear attention begins to win. One sequence, one layer, random weights.
 //
-//   mixer_bench --benchmark_filter='gla/.*' --benchmark_format=console
+//   mixer_bench --benchmark_filter='gla/.*'
 
 #include <cstdint>
 #include <map>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "benchmark/benchmark.h"
+#include "engine/base/parallel.h"
 #include "engine/mixers/mixer.h"
 #include "nlohmann/json.hpp"
 #include "tests/random_weights.h"
@@ -22,10 +23,20 @@ constexpr int64_t kLongest = 16384;
 // The parallel form holds all pairs of tokens: 2 GiB a head at 16,384.
 constexpr int64_t kLongestParallel = 4096;
 
-// The smallest of published shapes: 768 wide, heads of 64 where the mixer allows it.
+// The smallest of published shapes: 768 wide, heads of 64 where the mixer's config has no other
+// default.
 const std::map<std::string, nlohmann::json>& Configs() {
   static const std::map<std::string, nlohmann::json> configs = {
+      {"delta_net", {{"num_heads", 12}}},
+      {"gated_delta_net", {{"num_heads", 6}, {"head_dim", 64}, {"expand_v", 2.0}}},
+      {"gla", {{"num_heads", 4}}},
       {"linear_attn", {{"num_heads", 12}, {"feature_map", "elu"}, {"norm_feature_map", true}}},
+      {"mamba2", {{"n_groups", 1}}},
+      {"retention", {{"num_heads", 3}}},
+      {"rwkv4", nlohmann::json::object()},
+      {"rwkv5", {{"num_heads", 12}}},
+      {"rwkv6", {{"num_heads", 12}, {"expand_k", 1.0}, {"expand_v", 1.0}}},
+      {"rwkv7", {{"head_dim", 64}}},
       {"softmax_attn", {{"num_heads", 12}}},
   };
   return configs;
@@ -53,9 +64,7 @@ void Run(benchmark::State& bench, const std::string& name, const nlohmann::json&
                    {.form = form, .arena = &arena, .value_residual = value_residual.data()});
     benchmark::DoNotOptimize(out.data());
   }
-  bench.counters["us_per_token"] = benchmark::Counter(
-      static_cast<double>(count) * 1e-6,
-      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+  bench.SetItemsProcessed(bench.iterations() * count);
 }
 
 void RegisterAll() {
@@ -68,7 +77,6 @@ void RegisterAll() {
                                    })
           ->RangeMultiplier(4)
           ->Range(64, form == Form::kParallel ? kLongestParallel : kLongest)
-          ->UseRealTime()
           ->Unit(benchmark::kMillisecond);
     }
   }
@@ -78,6 +86,7 @@ void RegisterAll() {
 }  // namespace fermata
 
 int main(int argc, char** argv) {
+  fermata::SetComputeThreads(1);  // So that processor time says it all, whatever else runs.
   benchmark::Initialize(&argc, argv);
   fermata::RegisterAll();
   benchmark::RunSpecifiedBenchmarks();

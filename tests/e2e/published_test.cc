@@ -57,7 +57,7 @@ TEST_F(PublishedTest, TheAuthorsContinuationComesInOneTurnAndInMany) {
   ASSERT_FALSE(models.empty());
   for (const Published& model : models) {
     SCOPED_TRACE(model.name);
-    const ServerProcess server({"--model_dir=" + model.directory.string()});
+    const ServerProcess server({"--model_dir=" + model.directory.string(), "--weights=f32"});
     const auto client = server.Connect();
     const int count = static_cast<int>(model.greedy.size());
     EXPECT_EQ(RunOk(*client, WithIds(Greedy("", count), model.prompt)).ids, model.greedy);

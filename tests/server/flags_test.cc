@@ -39,15 +39,29 @@ TEST_F(FlagsTest, DefaultsAreValid) {
 }
 
 TEST_F(FlagsTest, ValuesReachTheConfiguration) {
-  const auto config =
-      With({"--model_dir=/m", "--grpc_address=[::1]:0", "--http_address=host.example:65535",
-            "--session_memory=64MiB", "--session_ttl=1h", "--max_running=3", "--max_queued=0",
-            "--max_queued_per_tenant=7", "--priority_ageing=2s", "--step_time_target=20ms",
-            "--prefill_tokens_per_step=64", "--prefill_form=chunkwise", "--compute_threads=2",
-            "--default_time_limit=0", "--max_time_limit=2m", "--stream_buffer_tokens=9",
-            "--drain_grace=0", "--log_level=warning", "--log_format=json"});
+  const auto config = With({"--model_dir=/m",
+                            "--weights=int8",
+                            "--grpc_address=[::1]:0",
+                            "--http_address=host.example:65535",
+                            "--session_memory=64MiB",
+                            "--session_ttl=1h",
+                            "--max_running=3",
+                            "--max_queued=0",
+                            "--max_queued_per_tenant=7",
+                            "--priority_ageing=2s",
+                            "--step_time_target=20ms",
+                            "--prefill_tokens_per_step=64",
+                            "--prefill_form=chunkwise",
+                            "--compute_threads=2",
+                            "--default_time_limit=0",
+                            "--max_time_limit=2m",
+                            "--stream_buffer_tokens=9",
+                            "--drain_grace=0",
+                            "--log_level=warning",
+                            "--log_format=json"});
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->model_dir, "/m");
+  EXPECT_EQ(config->weights, WeightType::kInt8);
   EXPECT_EQ(config->grpc_address, "[::1]:0");
   EXPECT_EQ(config->http_address, "host.example:65535");
   EXPECT_EQ(config->session_memory_bytes, 64 << 20);
@@ -105,6 +119,7 @@ TEST_F(FlagsTest, BadValuesAreRefusedByTheirFlagsName) {
       "--max_queued=-1",
       "--prefill_tokens_per_step=0",
       "--prefill_form=parallel",
+      "--weights=int5",
       "--compute_threads=-1",
       "--default_time_limit=-1s",
       "--default_time_limit=2h",
