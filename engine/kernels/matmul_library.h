@@ -1,9 +1,9 @@
 #ifndef FERMATA_ENGINE_KERNELS_MATMUL_LIBRARY_H_
 #define FERMATA_ENGINE_KERNELS_MATMUL_LIBRARY_H_
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <tuple>
 
 namespace fermata {
 
@@ -22,7 +22,10 @@ struct LibraryShape {
   int64_t out_features;
   int64_t in_features;
 
-  auto operator<=>(const LibraryShape&) const = default;
+  bool operator<(const LibraryShape& other) const {
+    return std::tie(types, out_features, in_features) <
+           std::tie(other.types, other.out_features, other.in_features);
+  }
 };
 
 // All that the matrices of one shape share: how weights are packed, and a primitive for each number
