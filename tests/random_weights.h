@@ -7,23 +7,22 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/base/weights.h"
+#include "engine/model/random_weights.h"
 
 namespace fermata {
 
-// A WeightSource that has every tensor anyone asks for. A tensor's values depend on the seed, its
-// name and its shape: matrices keep the variance of what they multiply, the weights of norms lie
-// around one, biases around zero.
-class RandomWeights : public WeightSource {
+// Drawn weights, of which a test can take some away and set others.
+class RandomWeights : public DrawnWeights {
  public:
-  explicit RandomWeights(uint64_t seed) : seed_(seed) {}
+  explicit RandomWeights(uint64_t seed) : DrawnWeights(seed) {}
 
   absl::StatusOr<AlignedBuffer<float>> Read(std::string_view name,
                                             std::span<const int64_t> shape) override;
-  bool Has(std::string_view name) const override;
+  bool Has(std::string_view name) const override { return !removed_.contains(name); }
 
   // Makes the tensor missing.
   void Remove(std::string_view name) { removed_.emplace(name); }
@@ -32,14 +31,9 @@ class RandomWeights : public WeightSource {
     values_[std::string(name)] = std::move(values);
   }
 
-  // What was asked for, with its shape.
-  const std::map<std::string, std::vector<int64_t>, std::less<>>& asked() const { return asked_; }
-
  private:
-  uint64_t seed_;
   std::set<std::string, std::less<>> removed_;
   std::map<std::string, std::vector<float>, std::less<>> values_;
-  std::map<std::string, std::vector<int64_t>, std::less<>> asked_;
 };
 
 // `count` standard normals, drawn from `seed`.
