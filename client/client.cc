@@ -66,6 +66,40 @@ absl::Status GenerateStream::Finish() {
 
 void GenerateStream::Cancel() { impl_->context.TryCancel(); }
 
+namespace {
+
+// Holds itself until the call has ended.
+class AsyncCall : public GenerateCall, public grpc::ClientReadReactor<v1::GenerateResponse> {
+ public:
+  explicit AsyncCall(GenerateHandler* handler) : handler_(handler) {}
+
+  grpc::ClientContext* context() { return &context_; }
+  void Start(std::shared_ptr<AsyncCall> self) {
+    self_ = std::move(self);
+    StartRead(&event_);
+    StartCall();
+  }
+
+  void Cancel() override { context_.TryCancel(); }
+  void OnReadDone(bool ok) override {
+    if (!ok) return;
+    handler_->OnEvent(event_);
+    StartRead(&event_);
+  }
+  void OnDone(const grpc::Status& status) override {
+    const std::shared_ptr<AsyncCall> self = std::move(self_);
+    handler_->OnDone(FromGrpc(status));
+  }
+
+ private:
+  GenerateHandler* handler_;
+  grpc::ClientContext context_;
+  v1::GenerateResponse event_;
+  std::shared_ptr<AsyncCall> self_;
+};
+
+}  // namespace
+
 struct Client::Impl {
   explicit Impl(const ClientOptions& options)
       : options(options),
@@ -105,6 +139,15 @@ std::unique_ptr<GenerateStream> Client::StartGenerate(const v1::GenerateRequest&
   Prepare(impl_->options, &stream->context);
   stream->reader = impl_->generation.Generate(&stream->context, request);
   return std::unique_ptr<GenerateStream>(new GenerateStream(std::move(stream)));
+}
+
+std::shared_ptr<GenerateCall> Client::StartGenerate(const v1::GenerateRequest& request,
+                                                    GenerateHandler* handler) {
+  auto call = std::make_shared<AsyncCall>(handler);
+  Prepare(impl_->options, call->context());
+  impl_->generation.async()->Generate(call->context(), &request, call.get());
+  call->Start(call);
+  return call;
 }
 
 absl::StatusOr<v1::Complete> Client::Generate(const v1::GenerateRequest& request,

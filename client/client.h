@@ -54,6 +54,25 @@ class GenerateStream {
   std::unique_ptr<Impl> impl_;
 };
 
+// What takes the events of a turn that no thread waits for. The library's own few threads call it,
+// one at a time for one turn: it must not block.
+class GenerateHandler {
+ public:
+  virtual ~GenerateHandler() = default;
+  // Each event, `complete` too.
+  virtual void OnEvent(const v1::GenerateResponse& event) = 0;
+  // Once, after all events. As of GenerateStream::Finish.
+  virtual void OnDone(const absl::Status& status) = 0;
+};
+
+// A turn on its way to its handler. Thread-safe, and may be dropped at any time.
+class GenerateCall {
+ public:
+  virtual ~GenerateCall() = default;
+  // As of GenerateStream. No effect on a call that has ended.
+  virtual void Cancel() = 0;
+};
+
 // One connection to one server. Thread-safe.
 class Client {
  public:
@@ -65,6 +84,10 @@ class Client {
 
   // Starts a turn, whose events the caller reads. Must not outlive the client.
   std::unique_ptr<GenerateStream> StartGenerate(const v1::GenerateRequest& request);
+  // Starts a turn that reports to `handler`, which must live until its OnDone is called, as must the
+  // client. OnDone may come before this returns.
+  std::shared_ptr<GenerateCall> StartGenerate(const v1::GenerateRequest& request,
+                                              GenerateHandler* handler);
   // Runs a turn to its end, calling `on_event` (may be null) for each event, `complete` too. The
   // call is cancelled when it returns false.
   using EventCallback = std::function<bool(const v1::GenerateResponse&)>;

@@ -3,15 +3,19 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <span>
 #include <sstream>
 #include <utility>
 
 #include <CLI/CLI.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/cli/bench_flags.h"
 #include "client/cli/flags.h"
 #include "client/cli/help.h"
 #include "client/client.h"
+#include "client/make/families.h"
 
 namespace fermata::cli {
 namespace {
@@ -34,6 +38,40 @@ void AddTextSource(CLI::App* app, const std::string& name, const std::string& de
       ->excludes(argument);
 }
 
+template <typename Row>
+std::vector<std::string> Names(std::span<const Row> rows) {
+  std::vector<std::string> names;
+  for (const Row& row : rows) names.emplace_back(row.name);
+  return names;
+}
+
+// `command` must outlive the parse.
+void AddMakeModel(CLI::App* app, MakeModelCommand* command) {
+  constexpr int64_t kMaxSize = int64_t{1} << 24;
+  const auto word = [app](const std::string& name, std::string* value, const std::string& what,
+                          const std::vector<std::string>& words) {
+    app->add_option(name, *value,
+                    absl::StrCat(what, ": ", absl::StrJoin(words, ", "), "; default ", *value))
+        ->type_name("NAME")
+        ->check(CLI::IsMember(words).description(""));
+  };
+  const auto number = [app](const std::string& name, std::optional<int64_t>* value,
+                            const std::string& what) {
+    app->add_option(name, *value, what)->type_name("N")->check(CLI::Range(int64_t{1}, kMaxSize));
+  };
+  app->add_option("directory", command->directory, "Where to put it; made when it is missing")
+      ->type_name("")
+      ->required();
+  word("--family", &command->family, "The kind of model", Names(make::Families()));
+  word("--size", &command->size, "A published size", Names(make::Presets()));
+  number("--layers", &command->layers, "Layers, instead of what the size says");
+  number("--hidden-size", &command->hidden_size, "Width, instead of what the size says");
+  number("--vocab-size", &command->vocab_size, "Tokens, instead of 65536; 256 is a model of bytes");
+  word("--dtype", &command->dtype, "How the weights are stored", {"f32", "bf16", "f16"});
+  app->add_option("--seed", command->seed, "What the weights are drawn from; default 1")
+      ->type_name("N");
+}
+
 // Builds the parser. Every subcommand fills a command of its own, which outlives the parse.
 class Parser {
  public:
@@ -51,6 +89,11 @@ class Parser {
     AddSessions();
     AddModels();
     AddHealth();
+    {
+      auto [app, command] =
+          Leaf<BenchCommand>(&app_, "bench", "Load a server, and measure it", kBenchFooter);
+      AddBench(app, command.get());
+    }
     Leaf<VersionCommand>(&app_, "version", "Print the version of this command", "");
     help_ = app_.add_subcommand("help", "Explain a command: fermata help generate");
     help_->add_option("command", help_path_, "The command, for example: sessions list");
@@ -288,6 +331,12 @@ void Parser::AddModels() {
         ->type_name("N")
         ->check(CLI::Range(int64_t{1}, int64_t{4096}));
     app->add_option("--seed", command->seed, "What they are drawn from; default 1")->type_name("N");
+  }
+  {
+    auto [app, command] = Leaf<MakeModelCommand>(
+        models, "make", "Make a model of random weights, for benchmarks (needs no server)",
+        kMakeModelFooter);
+    AddMakeModel(app, command.get());
   }
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "client/bench/options.h"
 #include "fermata/v1/generation.pb.h"
 #include "fermata/v1/session.pb.h"
 
@@ -74,6 +75,22 @@ struct VerifyModelCommand {
   int64_t tokens = 150;
   uint64_t seed = 1;
 };
+struct MakeModelCommand {
+  std::string directory;
+  std::string family = "rwkv7";
+  std::string size = "0.1b";
+  // Instead of what the size says.
+  std::optional<int64_t> layers;
+  std::optional<int64_t> hidden_size;
+  std::optional<int64_t> vocab_size;
+  std::string dtype = "bf16";
+  uint64_t seed = 1;
+};
+struct BenchCommand {
+  bench::Options options;
+  std::string output;  // A file; empty: none.
+  std::string commit;
+};
 struct HealthCommand {
   std::string service;
   bool wait = false;
@@ -84,7 +101,7 @@ using Command =
     std::variant<GenerateCommand, ChatCommand, ScoreCommand, TokenizeCommand, DetokenizeCommand,
                  ListSessionsCommand, ShowSessionCommand, CreateSessionCommand,
                  UpdateSessionCommand, DeleteSessionsCommand, ModelsCommand, InspectModelCommand,
-                 VerifyModelCommand, HealthCommand, VersionCommand>;
+                 VerifyModelCommand, MakeModelCommand, BenchCommand, HealthCommand, VersionCommand>;
 
 struct Invocation {
   CommonOptions common;

@@ -16,6 +16,7 @@ struct Io {
   std::ostream& err;
   bool in_is_terminal = false;
   bool out_is_terminal = false;
+  bool err_is_terminal = false;
 };
 
 // Runs a command to its end, and returns the process's exit code.
@@ -35,6 +36,8 @@ int RunDeleteSessions(const CommonOptions& common, const DeleteSessionsCommand& 
                       const Io& io);
 int RunInspectModel(const CommonOptions& common, const InspectModelCommand& command, const Io& io);
 int RunVerifyModel(const CommonOptions& common, const VerifyModelCommand& command, const Io& io);
+int RunMakeModel(const CommonOptions& common, const MakeModelCommand& command, const Io& io);
+int RunBench(const CommonOptions& common, const BenchCommand& command, const Io& io);
 
 client::ClientOptions OptionsOf(const CommonOptions& common);
 

@@ -70,12 +70,51 @@ Examples:
   fermata models
   fermata models inspect models/tinystories-linear
   fermata models verify rwkv7-g1-0.1b.gguf
+  fermata models make /tmp/rwkv7 --size 0.4b
 )";
 
 inline constexpr char kVerifyModelFooter[] = R"(
 Loading checks names, shapes, types and that all weights are finite numbers. Then the recurrent,
 chunkwise and parallel forms are compared on random tokens, and the tokenizer on texts of many
 scripts. Exit code 1 when something is wrong.
+)";
+
+inline constexpr char kMakeModelFooter[] = R"(
+Writes what fermata-server --model_dir loads: config.json as the family's authors have it, weights
+drawn at random so that activations and logits stay in a sane range, and a vocabulary of every byte
+and made-up words. A model of a vocabulary of 256 is one of bytes, and needs none. Benchmarks need no
+more; the text is gibberish. The same options give the same files. The directory must be empty.
+
+Sizes are RWKV-7's published ones, with a vocabulary of 65,536: 0.1b has 12 layers of 768, 0.4b 24 of
+1,024, 1.5b 24 of 2,048. The other families take the same, and mamba2 twice the layers, having no
+feed-forward halves. --layers, --hidden-size and --vocab-size change what the size says.
+
+Examples:
+  fermata models make /tmp/rwkv7-0.1b
+  fermata models make /tmp/retnet --family retnet --size 0.4b
+  fermata models make /tmp/tiny --family gla --layers 2 --hidden-size 64 --vocab-size 256
+)";
+
+inline constexpr char kBenchFooter[] = R"(
+Without --rate or --trace the load is a closed loop. In an open loop, requests come when they come,
+and latencies count from that time, not from when this command got round to sending: its own delay is
+told beside them, with its share of the processors, to see that it was not the bottleneck. Where all
+--sessions are in a turn, requests wait for one, and the wait counts too.
+
+A --trace is Azure's (TIMESTAMP,ContextTokens,GeneratedTokens) or Mooncake's (timestamp, input_length,
+output_length, hash_ids: equal ids give equal blocks of 512 tokens). A file of --prompts has a text a
+line, or a JSON object a line with "prompt", "turns", "messages" or "instruction"; the turns of a
+dialogue follow one another in a session.
+
+Latencies are those of requests that completed. Throughput counts what came between the warm-up and
+the end of sending; requests that come in the warm-up are not in the report. Ctrl-C ends the run and
+reports. Exit code 1 when no request completed, or the server was gone for 10 s.
+
+Examples:
+  fermata bench -c 64 --prompt-tokens 128 -n 128 --duration 70s --warmup 10s
+  fermata bench --rate 5 --sessions 10000 --session-zipf 1 --prompt-tokens 16:64 --requests 2000
+  fermata bench --trace azure_llm_2023_conv.csv --trace-speed 0.2 --duration 5m --slo-ttft 2s
+  fermata bench -c 8 --prompts question.jsonl --json | jq .latency.inter_token.p99
 )";
 
 inline constexpr char kTokenizeFooter[] = R"(

@@ -15,7 +15,11 @@ int main(int argc, char** argv) {
     (notice->exit_code == kExitOk ? std::cout : std::cerr) << notice->text;
     return notice->exit_code;
   }
-  const Io io{std::cin, std::cout, std::cerr, isatty(STDIN_FILENO) == 1,
-              isatty(STDOUT_FILENO) == 1};
+  const Io io{std::cin,
+              std::cout,
+              std::cerr,
+              isatty(STDIN_FILENO) == 1,
+              isatty(STDOUT_FILENO) == 1,
+              isatty(STDERR_FILENO) == 1};
   return Run(std::get<Invocation>(parsed), io);
 }

@@ -84,6 +84,10 @@ struct Runner {
   int operator()(const VerifyModelCommand& command) const {
     return RunVerifyModel(common, command, io);
   }
+  int operator()(const MakeModelCommand& command) const {
+    return RunMakeModel(common, command, io);
+  }
+  int operator()(const BenchCommand& command) const { return RunBench(common, command, io); }
   int operator()(const HealthCommand& command) const { return RunHealth(common, command, io); }
   int operator()(const VersionCommand&) const {
     io.out << (common.json ? "{\"version\":\"" FERMATA_VERSION "\"}" : "fermata " FERMATA_VERSION)

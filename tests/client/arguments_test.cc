@@ -239,6 +239,110 @@ TEST(ArgumentsTest, SmallCommands) {
   Command<VersionCommand>({"version"});
 }
 
+TEST(ArgumentsTest, MakeModel) {
+  const auto plain = Command<MakeModelCommand>({"models", "make", "d"});
+  EXPECT_EQ(plain.directory, "d");
+  EXPECT_EQ(plain.family, "rwkv7");
+  EXPECT_EQ(plain.size, "0.1b");
+  EXPECT_EQ(plain.dtype, "bf16");
+  EXPECT_FALSE(plain.layers || plain.hidden_size || plain.vocab_size);
+  const auto all = Command<MakeModelCommand>(
+      {"models", "make", "d", "--family", "mamba2", "--size", "1.5b", "--layers", "3",
+       "--hidden-size", "64", "--vocab-size", "256", "--dtype", "f16", "--seed", "9"});
+  EXPECT_EQ(all.family, "mamba2");
+  EXPECT_EQ(all.size, "1.5b");
+  EXPECT_EQ(all.layers, 3);
+  EXPECT_EQ(all.hidden_size, 64);
+  EXPECT_EQ(all.vocab_size, 256);
+  EXPECT_EQ(all.dtype, "f16");
+  EXPECT_EQ(all.seed, 9u);
+}
+
+TEST(ArgumentsTest, BenchKindsOfLoad) {
+  using bench::LoadKind;
+  const auto options = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "bench");
+    return Command<BenchCommand>(arguments).options;
+  };
+  EXPECT_EQ(options({}).load, LoadKind::kClosedLoop);
+  EXPECT_EQ(options({}).concurrency, 1);
+  EXPECT_EQ(options({"-c", "64", "--think-time", "2s"}).concurrency, 64);
+  EXPECT_EQ(options({"-c", "64", "--think-time", "2s"}).think_time, absl::Seconds(2));
+  EXPECT_EQ(options({"--rate", "2.5"}).load, LoadKind::kPoisson);
+  EXPECT_EQ(options({"--rate", "2.5"}).rate, 2.5);
+  EXPECT_EQ(options({"--rate", "1", "--arrivals", "constant"}).load, LoadKind::kConstant);
+  EXPECT_EQ(options({"--arrivals", "constant", "--rate", "1"}).load, LoadKind::kConstant);
+  const auto trace = options({"--trace", "f.csv", "--trace-speed", "0.5"});
+  EXPECT_EQ(trace.load, LoadKind::kTrace);
+  EXPECT_EQ(trace.trace, "f.csv");
+  EXPECT_EQ(trace.trace_speed, 0.5);
+}
+
+TEST(ArgumentsTest, BenchReachesEveryOption) {
+  const auto command = Command<BenchCommand>({"bench",
+                                              "--prompt-tokens",
+                                              "3:9",
+                                              "-n",
+                                              "7",
+                                              "--temperature",
+                                              "0.5",
+                                              "--top-k",
+                                              "4",
+                                              "--top-p",
+                                              "0.9",
+                                              "--sessions",
+                                              "12",
+                                              "--session-turns",
+                                              "5",
+                                              "--session-zipf",
+                                              "1.5",
+                                              "--keep-sessions",
+                                              "--duration",
+                                              "90s",
+                                              "--requests",
+                                              "1000",
+                                              "--warmup",
+                                              "10s",
+                                              "--grace",
+                                              "1s",
+                                              "--seed",
+                                              "6",
+                                              "--connections",
+                                              "3",
+                                              "--slo-ttft",
+                                              "200ms",
+                                              "--slo-itl",
+                                              "50ms",
+                                              "--output",
+                                              "o.json",
+                                              "--commit",
+                                              "abc",
+                                              "--metrics-url",
+                                              "off"});
+  const bench::Options& o = command.options;
+  EXPECT_EQ(o.prompt_tokens, (bench::TokenRange{3, 9}));
+  EXPECT_EQ(o.generate_tokens, (bench::TokenRange{7, 7}));
+  EXPECT_EQ(o.temperature, 0.5f);
+  EXPECT_EQ(o.top_k, 4);
+  EXPECT_EQ(o.top_p, 0.9f);
+  EXPECT_EQ(o.sessions, 12);
+  EXPECT_EQ(o.session_turns, 5);
+  EXPECT_EQ(o.session_zipf, 1.5);
+  EXPECT_TRUE(o.keep_sessions);
+  EXPECT_EQ(o.duration, absl::Seconds(90));
+  EXPECT_EQ(o.requests, 1000);
+  EXPECT_EQ(o.warmup, absl::Seconds(10));
+  EXPECT_EQ(o.grace, absl::Seconds(1));
+  EXPECT_EQ(o.seed, 6u);
+  EXPECT_EQ(o.connections, 3);
+  EXPECT_EQ(o.slo_ttft, absl::Milliseconds(200));
+  EXPECT_EQ(o.slo_itl, absl::Milliseconds(50));
+  EXPECT_EQ(o.metrics_url, "off");
+  EXPECT_EQ(command.output, "o.json");
+  EXPECT_EQ(command.commit, "abc");
+  EXPECT_EQ(Command<BenchCommand>({"bench", "--prompts", "p.txt"}).options.prompts, "p.txt");
+}
+
 TEST(ArgumentsTest, MistakesAreNamed) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> mistakes = {
       {{"frobnicate"}, "frobnicate"},
@@ -265,6 +369,29 @@ TEST(ArgumentsTest, MistakesAreNamed) {
       {{"detokenize"}, "ids"},
       {{"detokenize", "one"}, "one"},
       {{"help", "frobnicate"}, "frobnicate"},
+      {{"models", "make"}, "directory"},
+      {{"models", "make", "d", "--family", "gpt"}, "--family"},
+      {{"models", "make", "d", "--size", "7b"}, "--size"},
+      {{"models", "make", "d", "--dtype", "int8"}, "--dtype"},
+      {{"models", "make", "d", "--layers", "0"}, "--layers"},
+      {{"bench", "-c", "0"}, "-c"},
+      {{"bench", "-c", "1", "--rate", "1"}, "--rate"},
+      {{"bench", "--trace", "f", "--rate", "1"}, "--trace"},
+      {{"bench", "--trace", "f", "--prompts", "p"}, "--prompts"},
+      {{"bench", "--trace", "f", "-n", "1"}, "--generate-tokens"},
+      {{"bench", "--prompts", "p", "--prompt-tokens", "1"}, "--prompt-tokens"},
+      {{"bench", "--prompt-tokens", "9:3"}, "--prompt-tokens"},
+      {{"bench", "--prompt-tokens", "0:3"}, "--prompt-tokens"},
+      {{"bench", "--rate", "0"}, "--rate"},
+      {{"bench", "--rate", "fast"}, "--rate"},
+      {{"bench", "--rate", "1", "--arrivals", "never"}, "--arrivals"},
+      {{"bench", "--arrivals", "constant"}, "--rate"},
+      {{"bench", "--rate", "1", "--think-time", "1s"}, "--think-time"},
+      {{"bench", "--trace-speed", "2"}, "--trace"},
+      {{"bench", "--session-turns", "2"}, "--sessions"},
+      {{"bench", "--session-zipf", "1"}, "--sessions"},
+      {{"bench", "--duration", "5s", "--warmup", "5s"}, "--warmup"},
+      {{"bench", "stray"}, "stray"},
   };
   for (const auto& [arguments, name] : mistakes) {
     const Notice notice = Refused(arguments);
