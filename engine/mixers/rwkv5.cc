@@ -25,6 +25,7 @@ struct Config {
   float norm_eps = 0;
 
   int64_t dim() const { return num_heads * head_dim; }
+  HeadSizes heads() const { return {num_heads, num_heads, head_dim, head_dim}; }
 };
 
 absl::StatusOr<Config> ReadConfig(const MixerOptions& options) {
@@ -53,17 +54,9 @@ class Rwkv5 : public Mixer {
                const MixerContext& context) const override;
 
  private:
-  // r, k, v and the outputs of all rows: [rows, heads, head_dim].
-  struct Rows {
-    const float* r = nullptr;
-    const float* k = nullptr;
-    const float* v = nullptr;
-    float* o = nullptr;
-  };
-
   // Reads time_decay and bonus.
   absl::Status ReadDecay(const WeightScope& weights);
-  DecayRun Run(const SequenceRows& sequence, int64_t head, const Rows& rows) const;
+  DecayRun Run(const SequenceRows& sequence, int64_t head, const HeadRows& rows) const;
 
   Config config_;
   StateLayout layout_;
@@ -116,25 +109,12 @@ absl::Status Rwkv5::ReadDecay(const WeightScope& weights) {
   return absl::OkStatus();
 }
 
-DecayRun Rwkv5::Run(const SequenceRows& sequence, int64_t head, const Rows& rows) const {
-  const int64_t head_dim = config_.head_dim;
-  const int64_t stride = config_.dim();
-  const int64_t first = sequence.begin * stride + head * head_dim;
-  return {.count = sequence.count,
-          .key_dim = head_dim,
-          .value_dim = head_dim,
-          .q = rows.r + first,
-          .q_stride = stride,
-          .k = rows.k + first,
-          .k_stride = stride,
-          .v = rows.v + first,
-          .v_stride = stride,
-          .o = rows.o + first,
-          .o_stride = stride,
-          .decay = decay_.data() + (config_.decay_per_channel ? head * head_dim : head),
-          .decay_per_channel = config_.decay_per_channel,
-          .bonus = bonus_.data() + head * head_dim,
-          .S = sequence.state + S_offset_ + head * head_dim * head_dim};
+DecayRun Rwkv5::Run(const SequenceRows& sequence, int64_t head, const HeadRows& rows) const {
+  auto run = MakeRun<DecayRun>(sequence, head, config_.heads(), rows, S_offset_);
+  run.decay = decay_.data() + head * (config_.decay_per_channel ? config_.head_dim : 1);
+  run.decay_per_channel = config_.decay_per_channel;
+  run.bonus = bonus_.data() + head * config_.head_dim;
+  return run;
 }
 
 void Rwkv5::Forward(std::span<const SequenceRows> sequences, const float* x, int64_t rows,
@@ -144,10 +124,10 @@ void Rwkv5::Forward(std::span<const SequenceRows> sequences, const float* x, int
   const Arena::Scope scope(arena);
   const ShiftedRows shifted{.x = x, .delta = shift_.Delta(sequences, x, rows, arena), .rows = rows};
   float* o = arena.Floats(rows * c.dim());
-  const Rows all{.r = r_.Apply(shifted, arena),
-                 .k = k_.Apply(shifted, arena),
-                 .v = v_.Apply(shifted, arena),
-                 .o = o};
+  const HeadRows all{.q = r_.Apply(shifted, arena),
+                     .k = k_.Apply(shifted, arena),
+                     .v = v_.Apply(shifted, arena),
+                     .o = o};
   RunHeads(sequences,
            {.num_heads = c.num_heads, .state_floats = c.head_dim * c.head_dim, .rows = rows},
            context.form,

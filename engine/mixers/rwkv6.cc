@@ -28,6 +28,7 @@ struct Config {
 
   int64_t key_dim() const { return num_heads * head_k_dim; }
   int64_t value_dim() const { return num_heads * head_v_dim; }
+  HeadSizes heads() const { return {num_heads, num_heads, head_k_dim, head_v_dim}; }
 };
 
 // The width of one head, when all heads together are `expand` times as wide as the model.
@@ -129,13 +130,9 @@ class Rwkv6 : public Mixer {
                const MixerContext& context) const override;
 
  private:
-  // What the recurrence runs on and gives, of all rows: [rows, heads, head dim].
-  struct Rows {
-    const float* r = nullptr;
-    const float* k = nullptr;
-    const float* v = nullptr;
-    const float* w = nullptr;
-    float* o = nullptr;
+  // What the recurrence runs on and gives, r for q.
+  struct Rows : HeadRows {
+    const float* w = nullptr;  // [rows, heads, head_k_dim]
   };
 
   absl::Status ReadTensors(const WeightScope& weights);
@@ -203,25 +200,12 @@ float* Rwkv6::Decay(const ShiftedRows& shifted, const float* mixed, Arena& arena
 }
 
 DecayRun Rwkv6::Run(const SequenceRows& sequence, int64_t head, const Rows& rows) const {
-  const Config& c = config_;
-  const int64_t first_k = sequence.begin * c.key_dim() + head * c.head_k_dim;
-  const int64_t first_v = sequence.begin * c.value_dim() + head * c.head_v_dim;
-  return {.count = sequence.count,
-          .key_dim = c.head_k_dim,
-          .value_dim = c.head_v_dim,
-          .q = rows.r + first_k,
-          .q_stride = c.key_dim(),
-          .k = rows.k + first_k,
-          .k_stride = c.key_dim(),
-          .v = rows.v + first_v,
-          .v_stride = c.value_dim(),
-          .o = rows.o + first_v,
-          .o_stride = c.value_dim(),
-          .decay = rows.w + first_k,
-          .decay_stride = c.key_dim(),
-          .decay_per_channel = true,
-          .bonus = bonus_.data() + head * c.head_k_dim,
-          .S = sequence.state + S_offset_ + head * c.head_k_dim * c.head_v_dim};
+  auto run = MakeRun<DecayRun>(sequence, head, config_.heads(), rows, S_offset_);
+  run.decay = rows.w + (run.k - rows.k);
+  run.decay_stride = run.k_stride;
+  run.decay_per_channel = true;
+  run.bonus = bonus_.data() + head * config_.head_k_dim;
+  return run;
 }
 
 void Rwkv6::Forward(std::span<const SequenceRows> sequences, const float* x, int64_t rows,
@@ -232,11 +216,11 @@ void Rwkv6::Forward(std::span<const SequenceRows> sequences, const float* x, int
   const ShiftedRows shifted{.x = x, .delta = shift_.Delta(sequences, x, rows, arena), .rows = rows};
   const float* mixed = Interpolate(x, shifted.delta, mu_.data(), rows, c.hidden_size, arena);
   float* o = arena.Floats(rows * c.value_dim());
-  const Rows all{.r = r_.Apply(shifted, mixed, arena),
-                 .k = k_.Apply(shifted, mixed, arena),
-                 .v = v_.Apply(shifted, mixed, arena),
-                 .w = Decay(shifted, mixed, arena),
-                 .o = o};
+  const Rows all{{.q = r_.Apply(shifted, mixed, arena),
+                  .k = k_.Apply(shifted, mixed, arena),
+                  .v = v_.Apply(shifted, mixed, arena),
+                  .o = o},
+                 Decay(shifted, mixed, arena)};
   RunHeads(sequences,
            {.num_heads = c.num_heads, .state_floats = c.head_k_dim * c.head_v_dim, .rows = rows},
            context.form,

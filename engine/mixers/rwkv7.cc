@@ -39,6 +39,7 @@ struct Config {
 
   int64_t key_dim() const { return num_heads * head_k_dim; }
   int64_t value_dim() const { return num_heads * head_v_dim; }
+  HeadSizes heads() const { return {num_heads, num_heads, head_k_dim, head_v_dim}; }
 };
 
 absl::Status ReadHeads(ConfigReader& reader, Config& config) {
@@ -261,28 +262,15 @@ void Rwkv7::SetKeys(int64_t rows, const Rows& all) const {
 }
 
 DeltaRun Rwkv7::Run(const SequenceRows& sequence, int64_t head, const Rows& rows) const {
-  const Config& c = config_;
-  const int64_t first_k = sequence.begin * c.key_dim() + head * c.head_k_dim;
-  const int64_t first_v = sequence.begin * c.value_dim() + head * c.head_v_dim;
-  return {.count = sequence.count,
-          .key_dim = c.head_k_dim,
-          .value_dim = c.head_v_dim,
-          .q = rows.r + first_k,
-          .q_stride = c.key_dim(),
-          .k = rows.k + first_k,
-          .k_stride = c.key_dim(),
-          .v = rows.v + first_v,
-          .v_stride = c.value_dim(),
-          .a = rows.a + first_k,
-          .a_stride = c.key_dim(),
-          .b = rows.b + first_k,
-          .b_stride = c.key_dim(),
-          .o = rows.o + first_v,
-          .o_stride = c.value_dim(),
-          .decay = rows.w + first_k,
-          .decay_stride = c.key_dim(),
-          .decay_per_channel = true,
-          .S = sequence.state + S_offset_ + head * c.head_k_dim * c.head_v_dim};
+  auto run = MakeRun<DeltaRun>(sequence, head, config_.heads(),
+                               {.q = rows.r, .k = rows.k, .v = rows.v, .o = rows.o}, S_offset_);
+  const int64_t at = run.k - rows.k;
+  run.a = rows.a + at;
+  run.b = rows.b + at;
+  run.decay = rows.w + at;
+  run.a_stride = run.b_stride = run.decay_stride = run.k_stride;
+  run.decay_per_channel = true;
+  return run;
 }
 
 void Rwkv7::AddOwnPair(int64_t rows, const Rows& all, Arena& arena) const {
