@@ -38,7 +38,7 @@ void RecordingSink::Chunk(TurnChunk chunk) {
     EXPECT_TRUE(started_.has_value());
     EXPECT_FALSE(Ended());
     EXPECT_EQ(chunk.index, static_cast<int32_t>(tokens_.size()));
-    for (const SampledToken& token : chunk.tokens) tokens_.push_back(token.token);
+    tokens_.insert(tokens_.end(), chunk.tokens.begin(), chunk.tokens.end());
     text_ += chunk.text;
   }
   changed_.notify_all();
@@ -83,6 +83,12 @@ void RecordingSink::SetCapacity(size_t capacity) {
 }
 
 std::vector<int32_t> RecordingSink::tokens() const {
+  std::vector<int32_t> tokens;
+  for (const SampledToken& sampled : sampled()) tokens.push_back(sampled.token);
+  return tokens;
+}
+
+std::vector<SampledToken> RecordingSink::sampled() const {
   const std::lock_guard lock(mutex_);
   return tokens_;
 }
@@ -97,6 +103,29 @@ bool RecordingSink::started() const {
   return started_.has_value();
 }
 
+std::vector<StepStats> StepRecorder::steps() const {
+  const std::lock_guard lock(mutex_);
+  return steps_;
+}
+
+int64_t StepRecorder::num_steps() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int64_t>(steps_.size());
+}
+
+void StepRecorder::WaitForSteps(int64_t count) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return static_cast<int64_t>(steps_.size()) >= count; });
+}
+
+void StepRecorder::StepDone(const StepStats& step) {
+  {
+    const std::lock_guard lock(mutex_);
+    steps_.push_back(step);
+  }
+  changed_.notify_all();
+}
+
 TestEngine::TestEngine(const EngineOptions& options, bool softmax)
     : model_(MakeByteModel(softmax)) {
   tokenizer_ = *Tokenizer::Load(testing::TempDir(), 256);
@@ -107,7 +136,7 @@ TestEngine::TestEngine(const EngineOptions& options, bool softmax)
   engine_ = std::make_unique<Engine>(Engine::Parts{.model = model_.get(),
                                                    .tokenizer = tokenizer_.get(),
                                                    .sessions = sessions_.get(),
-                                                   .observer = &observer_},
+                                                   .observer = &recorder_},
                                      options);
 }
 

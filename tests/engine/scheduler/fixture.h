@@ -33,6 +33,7 @@ class RecordingSink : public TurnSink {
 
   // What has come so far.
   std::vector<int32_t> tokens() const;
+  std::vector<SampledToken> sampled() const;
   std::string text() const;
   bool started() const;
   // After Wait:
@@ -48,20 +49,31 @@ class RecordingSink : public TurnSink {
   std::condition_variable changed_;
   size_t capacity_ = SIZE_MAX;
   std::optional<TurnStarted> started_;
-  std::vector<int32_t> tokens_;
+  std::vector<SampledToken> tokens_;
   std::string text_;
   std::optional<TurnResult> result_;
   std::optional<absl::Status> failure_;
 };
 
-class IgnoringObserver : public EngineObserver {
+// Keeps what the steps did.
+class StepRecorder : public EngineObserver {
  public:
-  void StepDone(const StepStats&) override {}
+  std::vector<StepStats> steps() const;
+  int64_t num_steps() const;
+  // Waits until so many steps are done.
+  void WaitForSteps(int64_t count);
+
+  void StepDone(const StepStats& step) override;
   void TokenSampled(absl::Duration) override {}
   void FirstToken(absl::Duration) override {}
   void TurnCompleted(const std::string&, const TurnResult&) override {}
   void RequestFailed(const std::string&, const absl::Status&) override {}
   void ScoreCompleted(const std::string&, int64_t) override {}
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<StepStats> steps_;
 };
 
 // A model, its sessions and an engine.
@@ -76,6 +88,7 @@ class TestEngine {
 
   Engine& engine() { return *engine_; }
   SessionStore& sessions() { return *sessions_; }
+  StepRecorder& recorder() { return recorder_; }
   const Model& model() const { return *model_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
 
@@ -83,7 +96,7 @@ class TestEngine {
   std::unique_ptr<Model> model_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<SessionStore> sessions_;
-  IgnoringObserver observer_;
+  StepRecorder recorder_;
   std::unique_ptr<Engine> engine_;
 };
 
