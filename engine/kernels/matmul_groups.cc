@@ -21,13 +21,20 @@
 #define FERMATA_ENGINE_KERNELS_MATMUL_GROUPS_ONCE
 namespace fermata {
 
+// Panels here are narrower than those of lines, so that a tile of two vectors reads all of a line: a
+// tile that reads every other piece of its memory waits a third longer.
+//
 // A panel holds its groups of 32 along in_features one after the other: the lines of a group's
 // eight steps, of unsigned quants (each weight is scale · (quant - offset)), then a binary16 scale
 // for each column. Steps come in pairs, 0 and 4 to 3 and 7. Of 8 bits a pair is two lines, of 4 bits
 // it is one, whose bytes hold the first step's quants in their lower halves.
-inline constexpr int64_t kGroupScaleBytes = kLineColumns * 2;
+inline constexpr int64_t kGroupColumns = 32;
+inline constexpr int64_t kGroupLineBytes = kGroupColumns * kWordBytes;
+inline constexpr int64_t kGroupScaleBytes = kGroupColumns * 2;
 constexpr int64_t GroupLines(int bits) { return bits; }
-constexpr int64_t GroupBytes(int bits) { return GroupLines(bits) * kLineBytes + kGroupScaleBytes; }
+constexpr int64_t GroupBytes(int bits) {
+  return GroupLines(bits) * kGroupLineBytes + kGroupScaleBytes;
+}
 constexpr int32_t QuantOffset(int bits) { return 1 << (bits - 1); }
 
 // Some rows times the columns of one panel.
@@ -54,19 +61,19 @@ namespace HWY_NAMESPACE {
 
 // As kMostRows and VectorsAtOnce, with two accumulators for each element of y.
 constexpr int kMostGroupRows = kVectorLanes == 16 ? 6 : 2;
-constexpr int GroupVectors(int rows) { return rows <= (kVectorLanes == 16 ? 2 : 1) ? 4 : 2; }
+constexpr int GroupVectors(int rows) { return kVectorLanes < 16 && rows == 1 ? 4 : 2; }
 
 // The words of a pair of steps.
 template <int kBits>
 HWY_INLINE void LoadPair(const uint8_t* group, int64_t pair, ByteWords::Unsigned& near,
                          ByteWords::Unsigned& far) {
   if constexpr (kBits == 8) {
-    near = ByteWords::SplitUnsigned(LoadWords(group + 2 * pair * kLineBytes));
-    far = ByteWords::SplitUnsigned(LoadWords(group + (2 * pair + 1) * kLineBytes));
+    near = ByteWords::SplitUnsigned(LoadWords(group + 2 * pair * kGroupLineBytes));
+    far = ByteWords::SplitUnsigned(LoadWords(group + (2 * pair + 1) * kGroupLineBytes));
   } else {
     const hn::RebindToUnsigned<IntTag> tag;
     const IntVec mask = hn::Set(kIntTag, 0x0f0f0f0f);
-    const IntVec words = LoadWords(group + pair * kLineBytes);
+    const IntVec words = LoadWords(group + pair * kGroupLineBytes);
     const IntVec upper = hn::BitCast(kIntTag, hn::ShiftRight<4>(hn::BitCast(tag, words)));
     near = ByteWords::SplitUnsigned(hn::And(words, mask));
     far = ByteWords::SplitUnsigned(hn::And(upper, mask));
@@ -123,7 +130,7 @@ HWY_NOINLINE void MultiplyGroupTile(const GroupsTask& task, int64_t row, int64_t
         }
       }
     }
-    const uint8_t* scales = group + GroupLines(kBits) * kLineBytes + column * 2;
+    const uint8_t* scales = group + GroupLines(kBits) * kGroupLineBytes + column * 2;
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) {
       const Vec scale = LoadScales(scales + v * kVectorLanes * 2);
@@ -139,9 +146,7 @@ HWY_NOINLINE void MultiplyGroupTile(const GroupsTask& task, int64_t row, int64_t
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 16
-    for (int v = 0; v < kVectors; ++v) {
-      totals[r][v] = hn::Mul(totals[r][v], hn::Set(kTag, task.scale));
-    }
+    for (Vec& total : totals[r]) total = hn::Mul(total, hn::Set(kTag, task.scale));
     StoreTile(totals[r], result, row + r, column);
   }
 }
@@ -211,9 +216,9 @@ uint16_t RoundToHalf(float& value) {
   return static_cast<uint16_t>((bits >> 16 & 0x8000) | ((bits >> 13 & 0x3ffff) - (112 << 10)));
 }
 
-// Fifteen or sixteen steps from the number of greatest magnitude, `extreme`, to beyond zero: which
-// number of steps below it, and so how far on the other side the range reaches, loses the least
-// varies; these are tried.
+// How many steps the number of greatest magnitude lies from zero. Quants reach from -8 to 7 steps:
+// fewer steps are wider and reach further on the other side. What loses least varies, so these are
+// tried.
 constexpr float kSteps[] = {-8.5f, -8.0f, -7.5f, -7.0f};
 
 Block<4> QuantizeBlock(const float* weights, int64_t count, float unit) {
@@ -263,16 +268,16 @@ class GroupsMatrix : public MatmulBackend {
   GroupsMatrix(int64_t out_features, int64_t in_features, float scale)
       : MatmulBackend(out_features, in_features),
         groups_(RoundUp(in_features, kGroup) / kGroup),
-        panels_(RoundUp(out_features, kLineColumns) / kLineColumns),
+        panels_(RoundUp(out_features, kGroupColumns) / kGroupColumns),
         scale_(scale),
         packed_(panels_ * groups_ * GroupBytes(kBits)) {}
 
   // Fills the matrix with block_of(column, group) for each; several are asked for at once.
   template <typename BlockOf>
   void Fill(BlockOf block_of) {
-    ParallelFor(panels_, kLineColumns * in_features_ * 8, [&](int64_t begin, int64_t end) {
-      for (int64_t column = begin * kLineColumns;
-           column < std::min(end * kLineColumns, out_features_); ++column) {
+    ParallelFor(panels_, kGroupColumns * in_features_ * 8, [&](int64_t begin, int64_t end) {
+      for (int64_t column = begin * kGroupColumns;
+           column < std::min(end * kGroupColumns, out_features_); ++column) {
         for (int64_t g = 0; g < groups_; ++g) Place(block_of(column, g), column, g);
       }
     });
@@ -286,14 +291,14 @@ class GroupsMatrix : public MatmulBackend {
   }
 
   void Place(const Block<kBits>& block, int64_t column, int64_t g) {
-    uint8_t* group = panel(column / kLineColumns) + g * GroupBytes(kBits);
-    const int64_t place = column % kLineColumns;
+    uint8_t* group = panel(column / kGroupColumns) + g * GroupBytes(kBits);
+    const int64_t place = column % kGroupColumns;
     for (int64_t word = 0; word < GroupLines(kBits); ++word) {
       const int64_t line = kBits == 8 ? word % 4 * 2 + word / 4 : word;
-      std::memcpy(group + line * kLineBytes + place * kWordBytes, &block.quants[word * kWordBytes],
-                  kWordBytes);
+      std::memcpy(group + line * kGroupLineBytes + place * kWordBytes,
+                  &block.quants[word * kWordBytes], kWordBytes);
     }
-    std::memcpy(group + GroupLines(kBits) * kLineBytes + place * 2, &block.scale, 2);
+    std::memcpy(group + GroupLines(kBits) * kGroupLineBytes + place * 2, &block.scale, 2);
   }
 
   void MultiplyRows(const float* x, int64_t rows, float* y) const override {
@@ -309,9 +314,9 @@ class GroupsMatrix : public MatmulBackend {
       }
     });
     // A float32 product does a quarter as much at a time, and reads four or eight times the bytes.
-    const int64_t work = MatmulWork(kLineColumns, in_features_, rows) / rows / 4;
+    const int64_t work = MatmulWork(kGroupColumns, in_features_, rows) / rows / 4;
     ForEachPanel(panels_, rows, work, [&](int64_t index, int64_t row, int64_t count) {
-      const int64_t column = index * kLineColumns;
+      const int64_t column = index * kGroupColumns;
       const GroupsTask task = {.x = quants + row * groups_ * kGroup,
                                .x_scales = scales + row * groups_,
                                .x_sums = sums + row * groups_,
@@ -320,7 +325,7 @@ class GroupsMatrix : public MatmulBackend {
                                .panel = panel(index),
                                .y = y + row * out_features_ + column,
                                .y_stride = out_features_,
-                               .columns = std::min(kLineColumns, out_features_ - column),
+                               .columns = std::min(kGroupColumns, out_features_ - column),
                                .scale = scale_};
       if constexpr (kBits == 4) {
         HWY_DYNAMIC_DISPATCH(MultiplyGroups4)(task);
