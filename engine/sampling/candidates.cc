@@ -30,8 +30,9 @@ void BlockLogits::AppendFrom(double bound, std::vector<Candidate>& candidates) c
     const size_t begin = block * kVocabularyBlock;
     const size_t end = std::min<size_t>(begin + kVocabularyBlock, logits_.size());
     for (size_t id = begin; id < end; ++id) {
+      if (!(logits_[id] >= bound)) continue;  // NaN neither.
       const double logit = UsableLogit(logits_[id]);
-      if (logit < bound || logit == kImpossible) continue;
+      if (logit == kImpossible) continue;
       candidates.push_back({.logit = logit, .weight = 0, .id = static_cast<int32_t>(id)});
     }
   }

@@ -18,9 +18,9 @@ struct Candidate {
 
 // The order of truncation: the most likely first, equals by id. Total, so that what is kept does
 // not depend on how the library selects.
-inline bool Precedes(const Candidate& a, const Candidate& b) {
+inline constexpr auto Precedes = [](const Candidate& a, const Candidate& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
-}
+};
 
 // The largest logit of each block of the vocabulary: where the likely tokens are, found in one pass.
 class BlockLogits {

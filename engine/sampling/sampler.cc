@@ -276,7 +276,7 @@ std::vector<Candidate>& TopPOfAll(const SamplingParams& params, Row& row) {
   Mass above_low = {.count = blocks * kVocabularyBlock, .sum = sum};
   Mass above_high;
   // The first guess is right for most texts, whose next token is one of few.
-  double middle = std::clamp(row.WeightOfRank(kFewTokens / 2, params.temperature), low, 1.0);
+  double middle = std::clamp(row.WeightOfRank(kFewTokens / 4, params.temperature), low, 1.0);
   for (int i = 0; i < kMaxHalvings && above_low.count - above_high.count > kFewTokens; ++i) {
     const Mass above = from(middle);
     (above.sum >= mass ? low : high) = middle;
