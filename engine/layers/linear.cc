@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "engine/base/status.h"
 #include "engine/kernels/elementwise.h"
@@ -24,22 +25,22 @@ absl::StatusOr<std::vector<Linear>> Linear::ReadParts(const WeightScope& weights
                                                       std::initializer_list<int64_t> outs,
                                                       int64_t in, bool bias) {
   const WeightScope module = weights.Child(name);
-  const int64_t total = std::accumulate(outs.begin(), outs.end(), int64_t{0});
-  FERMATA_ASSIGN_OR_RETURN(const AlignedBuffer<float> matrix, module.Read("weight", {total, in}));
+  FERMATA_ASSIGN_OR_RETURN(std::vector<PackedMatrix> matrices,
+                           ReadMatrices(module, "weight", outs, in));
   AlignedBuffer<float> biases;
   if (bias) {
+    const int64_t total = std::accumulate(outs.begin(), outs.end(), int64_t{0});
     FERMATA_ASSIGN_OR_RETURN(biases, module.Read("bias", {total}));
   }
   std::vector<Linear> parts;
-  int64_t begin = 0;
-  for (const int64_t out : outs) {
+  const float* part_bias = biases.data();
+  for (PackedMatrix& matrix : matrices) {
     Linear& part = parts.emplace_back();
-    part.matrix_ = PackedMatrix(matrix.data() + begin * in, out, in);
-    if (bias) {
-      part.bias_ = AlignedBuffer<float>(out);
-      std::copy_n(biases.data() + begin, out, part.bias_.data());
-    }
-    begin += out;
+    part.matrix_ = std::move(matrix);
+    if (!bias) continue;
+    part.bias_ = AlignedBuffer<float>(part.out_features());
+    std::copy_n(part_bias, part.out_features(), part.bias_.data());
+    part_bias += part.out_features();
   }
   return parts;
 }

@@ -57,11 +57,10 @@ absl::StatusOr<std::unique_ptr<Mixer>> CreateGatedMlp(const MixerOptions& option
   FERMATA_ASSIGN_OR_RETURN(PackedMatrix down,
                            ReadMatrix(weights, "down_proj.weight", hidden, inner));
   if (!weights.Has("up_proj.weight")) {
-    const absl::StatusOr<AlignedBuffer<float>> both =
-        weights.Read("gate_proj.weight", {2 * inner, hidden});
+    const int64_t halves[] = {inner, inner};
+    auto both = ReadMatrices(weights, "gate_proj.weight", halves, hidden);
     if (both.ok()) {
-      return std::make_unique<GatedMlp>(PackedMatrix(both->data(), inner, hidden),
-                                        PackedMatrix(both->data() + inner * hidden, inner, hidden),
+      return std::make_unique<GatedMlp>(std::move((*both)[0]), std::move((*both)[1]),
                                         std::move(down));
     }
   }
