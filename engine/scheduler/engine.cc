@@ -11,8 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "engine/base/error.h"
 #include "engine/base/status.h"
 #include "engine/scheduler/batch.h"
 #include "engine/scheduler/job.h"

@@ -104,7 +104,7 @@ TEST(StepBudgetTest, StaysNearTheTargetWithNoiseAndChangingLoad) {
 
 TEST(StepBudgetTest, FollowsAMachineThatBecomesSlower) {
   StepBudget budget = Budget();
-  for (int i = 0; i < 100; ++i) RunStep(budget, {0.005, 0.0001, 0.0002}, 8);
+  for (int i = 0; i < 10000; ++i) RunStep(budget, {0.005, 0.0001, 0.0002}, 8);
   EXPECT_GT(budget.PromptTokens(8), 150);
   for (int i = 0; i < 40; ++i) RunStep(budget, {0.010, 0.0002, 0.0008}, 8);
   EXPECT_LT(Machine({0.010, 0.0002, 0.0008}).Seconds(8, budget.PromptTokens(8)), 1.3 * kTarget);

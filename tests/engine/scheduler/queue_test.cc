@@ -118,9 +118,10 @@ TEST(QueueTest, ServiceIsCountedInTokens) {
 
 TEST(QueueTest, AnIdleTenantDoesNotHoard) {
   Queue queue(kAgeing);
+  queue.Push(Entry(10, "late"));
   for (int i = 0; i < 200; ++i) queue.Push(Entry(10, "busy"));
-  for (int i = 0; i < 100; ++i) queue.Pop(At(1));
-  // "late" has had nothing so far, but from here on they take turns.
+  for (int i = 0; i < 101; ++i) queue.Pop(At(1));
+  // "late" has had a hundredth of what "busy" has, but from here on they take turns.
   for (int i = 0; i < 50; ++i) queue.Push(Entry(10, "late"));
   std::map<std::string, int> admitted;
   for (int i = 0; i < 40; ++i) ++admitted[queue.Pop(At(1)).claim.tenant];
