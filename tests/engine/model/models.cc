@@ -60,9 +60,14 @@ std::vector<NamedConfig> AllConfigs() {
       With(plain, {{"model_type", "transformer"}, {"feature_map", nullptr}});
   configs.push_back({"transformer", transformer});
   configs.push_back({"transformer, windowed", With(transformer, {{"window_size", 16}})});
-  const nlohmann::json rwkv = {{"feature_map", nullptr}, {"head_dim", 8}, {"expand_k", 1}};
-  for (const char* type : {"rwkv4", "rwkv5", "rwkv6", "rwkv7"}) {
-    configs.push_back({type, With(With(plain, rwkv), {{"model_type", type}})});
+  const nlohmann::json other = {{"feature_map", nullptr}, {"head_dim", 8}, {"expand_k", 1}};
+  for (const char* type : {"retnet", "gla", "delta_net", "gated_deltanet", "mamba2", "rwkv4",
+                           "rwkv5", "rwkv6", "rwkv7"}) {
+    nlohmann::json config = With(With(plain, other), {{"model_type", type}});
+    if (config["model_type"] == "mamba2") {
+      config.update({{"num_heads", 6}, {"n_groups", 2}, {"state_size", 5}, {"hidden_act", "silu"}});
+    }
+    configs.push_back({type, config});
   }
   return configs;
 }
