@@ -56,7 +56,11 @@ void Measurements::AddCompleted(const RequestRecord& record) {
   }
   gaps_.insert(gaps_.end(), record.gaps.begin(), record.gaps.end());
   whole_.push_back(static_cast<float>(record.ended - record.intended));
-  queue_.push_back(static_cast<float>(Seconds(record.complete->timings().queue())));
+  const v1::Timings& timings = record.complete->timings();
+  server_queue_.push_back(static_cast<float>(Seconds(timings.queue())));
+  if (timings.has_time_to_first_token()) {
+    server_first_.push_back(static_cast<float>(Seconds(timings.time_to_first_token())));
+  }
   if (Meets(record)) {
     ++sums_.good;
     good_ends_.push_back({record.ended, 1});
@@ -106,7 +110,8 @@ Summary Measurements::Summarise(double end) const {
   summary.time_to_first_token = QuantilesOf(first_);
   summary.inter_token = QuantilesOf(gaps_);
   summary.end_to_end = QuantilesOf(whole_);
-  summary.server_queue = QuantilesOf(queue_);
+  summary.server_queue = QuantilesOf(server_queue_);
+  summary.server_time_to_first_token = QuantilesOf(server_first_);
   summary.send_delay = QuantilesOf(delay_);
   return summary;
 }

@@ -69,7 +69,8 @@ struct Summary {
   double requests_per_second = 0;
   double prompt_tokens_per_second = 0;
   double generated_tokens_per_second = 0;
-  Quantiles time_to_first_token, inter_token, end_to_end, server_queue, send_delay;
+  Quantiles time_to_first_token, inter_token, end_to_end, send_delay;
+  Quantiles server_queue, server_time_to_first_token;  // As the server says, from its side.
   // Of completed requests, those that meet the goals.
   int64_t good = 0;
   double good_per_second = 0;
@@ -100,7 +101,7 @@ class Measurements {
   double warmup_;
   Goals goals_;
   Summary sums_;
-  std::vector<float> first_, gaps_, whole_, queue_, delay_;
+  std::vector<float> first_, gaps_, whole_, delay_, server_queue_, server_first_;
   std::vector<Event> ends_, good_ends_, prompt_tokens_, tokens_;
 };
 

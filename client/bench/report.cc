@@ -74,6 +74,7 @@ void AddLatencies(const Summary& s, Table& table) {
   table.Quantiles("between tokens", s.inter_token);
   table.Quantiles("whole request", s.end_to_end);
   table.Quantiles("server's queue", s.server_queue);
+  table.Quantiles("  its first token", s.server_time_to_first_token);
   table.Quantiles("own send delay", s.send_delay);
 }
 

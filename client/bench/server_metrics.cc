@@ -124,7 +124,9 @@ std::string LabelOf(const Samples& samples, const std::string& name, const std::
 
 MetricsWatcher::MetricsWatcher(std::string url, Samples first, const Clock& clock, double warmup)
     : url_(std::move(url)), clock_(clock), warmup_(warmup) {
-  watch_ = {.begin = first, .end = first, .peak = std::move(first)};
+  watch_.begin = first;
+  watch_.end = first;
+  watch_.peak = std::move(first);
   thread_ = std::thread([this] { Watch(); });
 }
 

@@ -198,12 +198,15 @@ int ExitCode(const bench::Report& report) {
 int RunBench(const CommonOptions& common, const BenchCommand& command, const Io& io) {
   const absl::StatusOr<bench::Report> report = Bench(common, command, io).Run();
   if (!report.ok()) return Fail(common, report.status(), io);
-  const std::string json = bench::ReportToJson(*report).dump(
-      2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  io.out << (common.json ? json + "\n" : bench::FormatReport(*report)) << std::flush;
+  const auto json = [&report](int indent) {
+    return bench::ReportToJson(*report).dump(indent, ' ', false,
+                                             nlohmann::ordered_json::error_handler_t::replace) +
+           "\n";
+  };
+  io.out << (common.json ? json(-1) : bench::FormatReport(*report)) << std::flush;
   if (!command.output.empty()) {
     std::ofstream file(command.output, std::ios::binary);
-    file << json << "\n";
+    file << json(2);
     file.close();
     if (!file) {
       return Fail(common, absl::UnknownError(absl::StrCat("can not write ", command.output)), io);

@@ -106,9 +106,10 @@ output_length, hash_ids: equal ids give equal blocks of 512 tokens). A file of -
 line, or a JSON object a line with "prompt", "turns", "messages" or "instruction"; the turns of a
 dialogue follow one another in a session.
 
-Latencies are those of requests that completed. Throughput counts what came between the warm-up and
-the end of sending; requests that come in the warm-up are not in the report. Ctrl-C ends the run and
-reports. Exit code 1 when no request completed, or the server was gone for 10 s.
+Latencies are those of requests that completed; tokens that come together are 0 apart. Throughput
+counts what came between the warm-up and the end of sending; requests that come in the warm-up are
+not in the report. Ctrl-C ends the run and reports. Exit code 1 when no request completed, or the
+server was gone for 10 s.
 
 Examples:
   fermata bench -c 64 --prompt-tokens 128 -n 128 --duration 70s --warmup 10s

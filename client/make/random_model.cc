@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cerrno>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
@@ -44,7 +45,18 @@ uint16_t ToBf16(float value) {
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
-uint16_t ToF16(float value) { return std::bit_cast<uint16_t>(static_cast<_Float16>(value)); }
+// To the nearest, ties to even. Of numbers that binary16 reaches, which weights are.
+uint16_t ToF16(float value) {
+  constexpr float kLeastNormal = 0x1p-14f;
+  constexpr uint32_t kRebias = (127 - 15) << 10;
+  const auto sign = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16 & 0x8000);
+  const float magnitude = std::abs(value);
+  if (magnitude < kLeastNormal) {  // Whole steps of 2^-24.
+    return sign | static_cast<uint16_t>(std::nearbyint(magnitude * 0x1p24f));
+  }
+  const auto bits = std::bit_cast<uint32_t>(magnitude);
+  return sign | static_cast<uint16_t>(((bits + 0xfff + ((bits >> 13) & 1)) >> 13) - kRebias);
+}
 
 // The numbers as bytes of a file.
 std::vector<char> Stored(std::span<const float> values, DType dtype) {

@@ -35,6 +35,8 @@ class ZeroWeights : public WeightSource {
     return AlignedBuffer<float>(Count(shape));
   }
   bool Has(std::string_view /*name*/) const override { return true; }
+  // What takes the least memory.
+  WeightType matrix_type(std::string_view /*name*/) const override { return WeightType::kInt4; }
 
   TensorShapes asked;
 };

@@ -42,8 +42,7 @@ class DrawnWeights : public WeightSource {
 };
 
 // The tensors of the model that `config` describes, by their canonical names. Builds the model to
-// find out, with zeros for weights, and so takes its memory while it runs. Errors as of
-// Model::Create.
+// find out, of zeros in 4 bits, and so takes that memory while it runs. Errors as of Model::Create.
 absl::StatusOr<TensorShapes> ListTensors(ConfigReader& config);
 
 }  // namespace fermata

@@ -240,6 +240,24 @@ TEST(BenchAloneTest, ItDoesNotWaitForAServerThatStaysAway) {
   EXPECT_EQ(Json::parse(process.output()).at("ended_by"), "unreachable");
 }
 
+TEST(BenchAloneTest, AModelThatWasMadeIsServed) {
+  TempDir directory;
+  const std::string path = directory / "rwkv7-tiny";
+  ChildProcess make("fermata", {"models", "make", path, "--layers", "2", "--hidden-size", "64",
+                                "--vocab-size", "1000"});
+  EXPECT_EQ(make.Wait(), 0) << make.errors();
+  ChildProcess verify("fermata", {"models", "verify", path});
+  EXPECT_EQ(verify.Wait(), 0) << verify.output();
+  ServerProcess server({"--model_dir=" + path});
+  EXPECT_EQ(server.Connect()->GetModel()->name(), "rwkv7-tiny");
+  ChildProcess process("fermata", At(server, {"-c", "4", "--requests", "12", "--json"}));
+  EXPECT_EQ(process.Wait(), 0) << process.errors();
+  EXPECT_EQ(Json::parse(process.output()).at("tokens").at("generated"), 12 * 64);
+  ChildProcess again("fermata", {"models", "make", path});
+  EXPECT_EQ(again.Wait(), 1);
+  EXPECT_THAT(again.errors(), HasSubstr("is not empty"));
+}
+
 TEST(BenchAloneTest, WhatItCanNotReadIsNamed) {
   TempDir directory;
   WriteAll(directory / "bad.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\nnow,1,1\n");

@@ -56,6 +56,7 @@ RequestRecord Completed(double intended, double first) {
   record.complete->mutable_usage()->set_generated_tokens(3);
   record.complete->set_finish_reason(v1::LENGTH);
   record.complete->mutable_timings()->mutable_queue()->set_nanos(250'000'000);
+  record.complete->mutable_timings()->mutable_time_to_first_token()->set_seconds(1);
   return record;
 }
 
@@ -68,6 +69,7 @@ TEST(MeasurementsTest, CountsFromTheIntendedTime) {
   EXPECT_FLOAT_EQ(s.inter_token.mean, 0.15);
   EXPECT_EQ(s.inter_token.count, 2);
   EXPECT_FLOAT_EQ(s.server_queue.max, 0.25);
+  EXPECT_FLOAT_EQ(s.server_time_to_first_token.max, 1);
   EXPECT_NEAR(s.send_delay.max, 0.01, 1e-6);
   EXPECT_EQ(s.prompt_tokens, 10);
   EXPECT_EQ(s.generated_tokens, 3);

@@ -8,6 +8,7 @@
 
 #include "client/make/vocabulary.h"
 #include "engine/base/config_reader.h"
+#include "engine/formats/half.h"
 #include "engine/model/model.h"
 #include "engine/model/random_weights.h"
 #include "engine/model/self_check.h"
@@ -92,7 +93,7 @@ TEST(RandomModelTest, StoresWhatIsDrawnRounded) {
         std::memcpy(&half, tensor.bytes.data() + 2 * i, 2);
         if (dtype == DType::kF32) std::memcpy(&stored, tensor.bytes.data() + 4 * i, 4);
         if (dtype == DType::kBf16) stored = std::bit_cast<float>(uint32_t{half} << 16);
-        if (dtype == DType::kF16) stored = static_cast<float>(std::bit_cast<_Float16>(half));
+        if (dtype == DType::kF16) stored = HalfToFloat(half);
         // Half a unit in the last place of so many bits; of F16's denormals, half of 2^-24.
         const double unit = std::ldexp(std::abs(drawn[i]), -bits) + 0x1p-25;
         ASSERT_NEAR(stored, drawn[i], dtype == DType::kF32 ? 0 : unit) << name << " " << i;
