@@ -99,6 +99,28 @@ void BlockMaximaImpl(const float* logits, int64_t count, float* maxima) {
   });
 }
 
+int64_t PlacesFromImpl(float least, const float* block, int64_t count, int32_t* places) {
+  const hn::CappedTag<float, 16> tag;
+  const hn::RebindToSigned<decltype(tag)> integers;
+  constexpr int64_t kLanes = hn::MaxLanes(tag);
+  float filled[kVocabularyBlock];
+  if (count < kVocabularyBlock) {
+    std::fill_n(filled, kVocabularyBlock, std::numeric_limits<float>::quiet_NaN());
+    std::memcpy(filled, block, count * sizeof(float));
+    block = filled;
+  }
+  int64_t found = 0;
+  for (int64_t i = 0; i < kVocabularyBlock; i += kLanes) {
+    const auto reach =
+        hn::RebindMask(integers, hn::Ge(hn::LoadU(tag, block + i), hn::Set(tag, least)));
+    // A whole vector is stored: compressing into memory is slow on some machines.
+    hn::StoreU(hn::Compress(hn::Iota(integers, static_cast<int32_t>(i)), reach), integers,
+               places + found);
+    found += static_cast<int64_t>(hn::CountTrue(integers, reach));
+  }
+  return found;
+}
+
 void SoftmaxWeightsImpl(const float* logits, int64_t count, double largest, double temperature,
                         double* weights, double* sums) {
   // Dividing takes longer than all else. Never infinite, as the largest logit gives 0 times this.
@@ -146,11 +168,16 @@ HWY_AFTER_NAMESPACE();
 namespace fermata {
 
 HWY_EXPORT(BlockMaximaImpl);
+HWY_EXPORT(PlacesFromImpl);
 HWY_EXPORT(SoftmaxWeightsImpl);
 HWY_EXPORT(MassFromImpl);
 
 void BlockMaxima(const float* logits, int64_t count, float* maxima) {
   HWY_DYNAMIC_DISPATCH(BlockMaximaImpl)(logits, count, maxima);
+}
+
+int64_t PlacesFrom(float least, const float* block, int64_t count, int32_t* places) {
+  return HWY_DYNAMIC_DISPATCH(PlacesFromImpl)(least, block, count, places);
 }
 
 void SoftmaxWeights(const float* logits, int64_t count, double largest, double temperature,

@@ -19,6 +19,11 @@ constexpr int64_t VocabularyBlocks(int64_t count) {
 // The largest logit of each block: maxima [VocabularyBlocks(count)].
 void BlockMaxima(const float* logits, int64_t count, float* maxima);
 
+// Which of the `count` logits of one block are at least `least`: writes their places in order, and
+// returns how many there are. 1 <= count <= kVocabularyBlock; `places` has room for kPlacesRoom.
+int64_t PlacesFrom(float least, const float* block, int64_t count, int32_t* places);
+inline constexpr int64_t kPlacesRoom = kVocabularyBlock + 16;
+
 // weights[i] = e^((logits[i] - largest) / temperature), within 1e-14 of it, and 0 below e^-708:
 // [VocabularyBlocks(count) · kVocabularyBlock]. sums: those of the blocks. No logit is larger than
 // `largest`, and temperature > 0.

@@ -1,7 +1,9 @@
 #include "engine/sampling/candidates.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <limits>
 
 #include "engine/kernels/softmax_weights.h"
 
@@ -25,15 +27,21 @@ double BlockLogits::Bound(int64_t count) {
 }
 
 void BlockLogits::AppendFrom(double bound, std::vector<Candidate>& candidates) const {
+  if (bound > largest_) return;
+  // The least possible float that reaches it.
+  bound = std::max<double>(bound, std::numeric_limits<float>::lowest());
+  auto least = static_cast<float>(bound);
+  if (least < bound) least = std::nextafter(least, std::numeric_limits<float>::infinity());
+  int32_t places[kPlacesRoom];
   for (size_t block = 0; block < maxima_.size(); ++block) {
     if (!(maxima_[block] >= bound)) continue;
     const size_t begin = block * kVocabularyBlock;
-    const size_t end = std::min<size_t>(begin + kVocabularyBlock, logits_.size());
-    for (size_t id = begin; id < end; ++id) {
-      if (!(logits_[id] >= bound)) continue;  // NaN neither.
-      const double logit = UsableLogit(logits_[id]);
-      if (logit == kImpossible) continue;
-      candidates.push_back({.logit = logit, .weight = 0, .id = static_cast<int32_t>(id)});
+    const size_t count = std::min<size_t>(logits_.size() - begin, kVocabularyBlock);
+    const int64_t found = PlacesFrom(least, logits_.data() + begin, count, places);
+    for (int64_t i = 0; i < found; ++i) {
+      const size_t id = begin + places[i];
+      candidates.push_back(
+          {.logit = UsableLogit(logits_[id]), .weight = 0, .id = static_cast<int32_t>(id)});
     }
   }
 }

@@ -73,6 +73,25 @@ TEST(SoftmaxWeightsTest, MaximaOfWhatIsNoNumber) {
   });
 }
 
+TEST(SoftmaxWeightsTest, PlacesOfWhatReachesTheBound) {
+  ForEachTarget([](const char* target) {
+    for (int64_t count = 1; count <= 64; ++count) {
+      auto logits = Logits(count, static_cast<uint32_t>(count));
+      if (count > 5) logits[5] = kNan;
+      if (count > 9) logits[9] = kInf;
+      for (const float least : {-kInf, -15.0f, logits[count / 2], 20.0f, kInf}) {
+        std::vector<int32_t> expected;
+        for (int64_t i = 0; i < count; ++i) {
+          if (logits[i] >= least) expected.push_back(static_cast<int32_t>(i));
+        }
+        std::vector<int32_t> places(kPlacesRoom);
+        places.resize(PlacesFrom(least, logits.data(), count, places.data()));
+        ASSERT_EQ(places, expected) << target << " " << count << " " << least;
+      }
+    }
+  });
+}
+
 TEST(SoftmaxWeightsTest, ExponentialsWithinTheStatedError) {
   ForEachTarget([](const char* target) {
     for (const double temperature : {0.05, 0.7, 1.0, 30.0}) {
