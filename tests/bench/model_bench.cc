@@ -1,39 +1,62 @@
-// What a model costs: decoding by batch size, prefill by form and length, and the softmax baseline of
-// the same shape beside it. Random weights.
+// What a model of 0.1B costs: decoding by batch size and weight type, prefill by length and form, and
+// softmax attention of the same shape at several positions. 12 layers of 768, 65,536 tokens, random
+// weights.
+//
+//   model_bench --benchmark_filter='rwkv7/(f32|int8)/decode/'
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "benchmark/benchmark.h"
 #include "engine/model/model.h"
+#include "engine/model/random_weights.h"
 #include "nlohmann/json.hpp"
-#include "tests/random_weights.h"
 
 namespace fermata {
 namespace {
 
-constexpr int64_t kVocab = 4096;
+using Json = nlohmann::json;
 
-// 12 layers of 768, as the smallest of published families have them; 64 per head.
-const Model& ModelOf(bool softmax) {
-  static const auto make = [](bool with_softmax) {
-    nlohmann::json config = {
-        {"model_type", "linear_attn"}, {"vocab_size", kVocab},     {"hidden_size", 768},
-        {"num_hidden_layers", 12},     {"num_heads", 12},          {"intermediate_size", 2048},
-        {"feature_map", "elu"},        {"norm_feature_map", true}, {"tie_word_embeddings", true}};
-    if (with_softmax) {
-      config["model_type"] = "transformer";
-      config.erase("feature_map");
-      config.erase("norm_feature_map");
-    }
-    ConfigReader reader(config, "config.json");
-    RandomWeights weights(/*seed=*/1);
-    return *Model::Create(reader, weights);
-  };
-  static const std::unique_ptr<Model> linear = make(false);
-  static const std::unique_ptr<Model> baseline = make(true);
-  return softmax ? *baseline : *linear;
+constexpr int64_t kVocab = 65536;
+
+// The shapes of the smallest published checkpoints of each family.
+Json ConfigOf(const std::string& family) {
+  Json config = {{"model_type", family},        {"vocab_size", kVocab}, {"hidden_size", 768},
+                 {"num_hidden_layers", 12},     {"num_heads", 12},      {"head_dim", 64},
+                 {"tie_word_embeddings", false}};
+  if (family == "linear_attn") {
+    config.update({{"feature_map", "elu"}, {"norm_feature_map", true}});
+  }
+  if (family == "retnet") config["num_heads"] = 3;
+  if (family == "rwkv7") config.update({{"hidden_ratio", 4}, {"fuse_norm", false}});
+  return config;
+}
+
+class TypedWeights : public DrawnWeights {
+ public:
+  explicit TypedWeights(WeightType type) : DrawnWeights(/*seed=*/1), type_(type) {}
+  WeightType matrix_type(std::string_view) const override { return type_; }
+
+ private:
+  WeightType type_;
+};
+
+// The last model asked for is kept: benchmarks of one follow one another.
+const Model& ModelOf(const std::string& family, WeightType type) {
+  static std::unique_ptr<Model> model;
+  static std::pair<std::string, WeightType> made;
+  if (model == nullptr || made != std::pair(family, type)) {
+    model = nullptr;
+    ConfigReader reader(ConfigOf(family), "config.json");
+    TypedWeights weights(type);
+    model = Model::Create(reader, weights).value();
+    made = {family, type};
+  }
+  return *model;
 }
 
 std::vector<int32_t> SomeTokens(int64_t count) {
@@ -43,10 +66,7 @@ std::vector<int32_t> SomeTokens(int64_t count) {
 }
 
 // A step of `batch` sequences that have all consumed `position` tokens.
-void Decode(benchmark::State& bench, bool softmax) {
-  const Model& model = ModelOf(softmax);
-  const int64_t batch = bench.range(0);
-  const int64_t position = bench.range(1);
+void Decode(benchmark::State& bench, const Model& model, int64_t batch, int64_t position) {
   Model::Workspace workspace;
   std::vector<SequenceState> states;
   const std::vector<int32_t> prompt = SomeTokens(position);
@@ -67,9 +87,8 @@ void Decode(benchmark::State& bench, bool softmax) {
       static_cast<double>(states[0].fixed.bytes()) + static_cast<double>(states[0].cache_bytes());
 }
 
-void Prefill(benchmark::State& bench, bool softmax, Form form) {
-  const Model& model = ModelOf(softmax);
-  const std::vector<int32_t> prompt = SomeTokens(bench.range(0));
+void Prefill(benchmark::State& bench, const Model& model, int64_t count, Form form) {
+  const std::vector<int32_t> prompt = SomeTokens(count);
   Model::Workspace workspace;
   SequenceState state = model.NewState();
   for (auto _ : bench) {
@@ -77,34 +96,51 @@ void Prefill(benchmark::State& bench, bool softmax, Form form) {
     const SequenceStep step{.tokens = prompt, .state = &state};
     benchmark::DoNotOptimize(model.Forward({&step, 1}, form, workspace).data());
   }
-  bench.SetItemsProcessed(bench.iterations() * bench.range(0));
+  bench.SetItemsProcessed(bench.iterations() * count);
 }
 
-const std::vector<int64_t> kBatches = {1, 4, 16, 64};
-const std::vector<int64_t> kPositions = {64, 1024};
+template <typename Body>
+void Register(const std::string& name, Body body) {
+  benchmark::RegisterBenchmark(name.c_str(), body)->UseRealTime()->Unit(benchmark::kMillisecond);
+}
 
-BENCHMARK_CAPTURE(Decode, linear, false)
-    ->ArgsProduct({kBatches, kPositions})
-    ->ArgNames({"batch", "position"})
-    ->UseRealTime();
-BENCHMARK_CAPTURE(Decode, softmax, true)
-    ->ArgsProduct({kBatches, kPositions})
-    ->ArgNames({"batch", "position"})
-    ->UseRealTime();
-BENCHMARK_CAPTURE(Prefill, linear_recurrent, false, Form::kRecurrent)
-    ->RangeMultiplier(4)
-    ->Range(64, 4096)
-    ->UseRealTime();
-BENCHMARK_CAPTURE(Prefill, linear_chunkwise, false, Form::kChunkwise)
-    ->RangeMultiplier(4)
-    ->Range(64, 4096)
-    ->UseRealTime();
-BENCHMARK_CAPTURE(Prefill, softmax, true, Form::kRecurrent)
-    ->RangeMultiplier(4)
-    ->Range(64, 4096)
-    ->UseRealTime();
+void RegisterModel(const std::string& family, WeightType type) {
+  const std::string name = family + "/" + std::string(WeightTypeName(type)) + "/";
+  for (const int64_t batch : {1, 2, 4, 8, 16, 32, 64, 128, 256}) {
+    Register(name + "decode/" + std::to_string(batch),
+             [=](benchmark::State& bench) { Decode(bench, ModelOf(family, type), batch, 1); });
+  }
+  for (const int64_t count : {128, 512, 2048, 8192}) {
+    for (const Form form : {Form::kRecurrent, Form::kChunkwise}) {
+      Register(
+          name + "prefill_" + std::string(FormName(form)) + "/" + std::to_string(count),
+          [=](benchmark::State& bench) { Prefill(bench, ModelOf(family, type), count, form); });
+    }
+  }
+}
+
+// The picture of why this exists: cost and memory by position.
+void RegisterPositions(const std::string& family) {
+  for (const int64_t position : {128, 512, 2048, 8192, 32768}) {
+    Register(family + "/bf16/position/" + std::to_string(position), [=](benchmark::State& bench) {
+      Decode(bench, ModelOf(family, WeightType::kBf16), 1, position);
+    });
+  }
+}
+
+void RegisterAll() {
+  for (const char* family : {"linear_attn", "retnet", "rwkv7"}) {
+    for (const auto& [type, name] : kWeightTypeNames) RegisterModel(family, type);
+  }
+  RegisterPositions("linear_attn");
+  RegisterPositions("transformer");
+}
 
 }  // namespace
 }  // namespace fermata
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  fermata::RegisterAll();
+  benchmark::RunSpecifiedBenchmarks();
+}
