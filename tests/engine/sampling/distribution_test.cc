@@ -2,10 +2,12 @@
 // answer; the bounds are those that a right sampler exceeds once in 10,000 seeds.
 
 #include <cmath>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "engine/base/philox.h"
 #include "engine/sampling/sampler.h"
 #include "gtest/gtest.h"
 #include "tests/engine/sampling/reference.h"
@@ -98,6 +100,36 @@ TEST(DistributionTest, AllTogether) {
                         .stop_token_ids = {1, 2}};
   ExpectDistribution(RandomLogits(3, 50, 1.5), params, memory, true);
   ExpectDistribution(RandomLogits(3, 50, 1.5), params, memory, false);
+}
+
+// Draw by draw, over vocabularies of many blocks: the token at which the reference's mass, summed in
+// order of id, passes the random number that sampler.h names.
+TEST(DistributionTest, EachDrawIsTheInverseOfTheReference) {
+  std::mt19937 random(31);
+  for (int round = 0; round < 400; ++round) {
+    const size_t size = 1 + random() % (round % 4 == 0 ? 9000 : 700);
+    const auto logits = RandomLogits(round, size, static_cast<float>(round % 6));
+    SamplingParams params{.temperature = 0.2 + 0.1 * (round % 20)};
+    params.seed = random();
+    if (round % 2 == 0) params.top_k = 1 + static_cast<int>(random() % (2 * size));
+    if (round % 3 == 0) params.top_p = 0.01 + 0.98 * (random() % 1000) / 1000;
+    if (round % 5 == 0) params.min_p = 0.2 * (random() % 1000) / 1000;
+    SamplerMemory memory;
+    if (round % 7 == 0) params.repetition_penalty = 1.4;
+    if (round % 7 == 0) params.frequency_penalty = -0.2;
+    for (int i = 0; i < 200; ++i) memory.Append(static_cast<int32_t>(random() % size));
+    if (round % 8 == 0) params.logit_bias = {{static_cast<int32_t>(random() % size), 8.0f}};
+    if (round % 9 == 0 && size > 1) params.stop_token_ids = {static_cast<int32_t>(random() % size)};
+    const auto exact = ReferenceDistribution(logits, params, memory, false);
+    for (int64_t position = 0; position < 5; ++position) {
+      const double uniform = PhiloxUniform(params.seed, position, 0);
+      const int32_t token = Sample(logits, params, memory, position, false).token;
+      const double before = std::accumulate(exact.begin(), exact.begin() + token, 0.0);
+      ASSERT_GT(exact[token], 0) << round;
+      ASSERT_GE(uniform, before - 1e-12) << round;
+      ASSERT_LE(uniform, before + exact[token] + 1e-12) << round;
+    }
+  }
 }
 
 TEST(DistributionTest, PositionsAndSeedsAreUncorrelated) {
