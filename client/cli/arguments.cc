@@ -209,8 +209,7 @@ class Parser {
     app->add_option("--in-flight", command->in_flight, "Records that are scored at once; default 4")
         ->type_name("N")
         ->check(CLI::Range(1, 64));
-    AddText(app, "--request-id", "ID", "Appears in the server's logs",
-            [c = command](const std::string& id) { c->request.set_request_id(id); });
+    AddOrigin(app, &command->request);
   }
 
   void AddTokenize() {

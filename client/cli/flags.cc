@@ -145,8 +145,7 @@ void ParseTokenIds(const std::string& name, const std::string& text,
 }
 
 void AddTurn(CLI::App* app, v1::GenerateRequest* request) {
-  AddText(app, "--request-id", "ID", "Appears in the server's logs",
-          [request](const std::string& id) { request->set_request_id(id); });
+  AddOrigin(app, request);
   AddDuration(app, "--ttl", "Drop the session when it has not been used for this long",
               [request] { return request->mutable_session()->mutable_time_to_live(); });
   AddDuration(app, "--time-limit", "End the turn after this long, queueing included",

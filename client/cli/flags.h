@@ -40,6 +40,20 @@ void AddLabels(CLI::App* app, const std::string& description,
 void ParseTokenIds(const std::string& name, const std::string& text,
                    google::protobuf::RepeatedField<int32_t>* ids);
 
+// Whose request it is, and how urgent: --request-id, --priority and --tenant of a GenerateRequest or
+// ScoreRequest, which must outlive the parse.
+template <typename Request>
+void AddOrigin(CLI::App* app, Request* request) {
+  AddText(app, "--request-id", "ID", "Appears in the server's logs",
+          [request](const std::string& id) { request->set_request_id(id); });
+  app->add_option_function<int32_t>(
+         "--priority", [request](int32_t priority) { request->set_priority(priority); },
+         "Who goes first when requests must wait: -10 to 10, default 0")
+      ->type_name("N");
+  AddText(app, "--tenant", "NAME", "On whose account it runs; tenants get equal shares",
+          [request](const std::string& tenant) { request->set_tenant(tenant); });
+}
+
 // What `generate` and `chat` share: session, limits and sampling. `request` must outlive the parse.
 void AddTurn(CLI::App* app, v1::GenerateRequest* request);
 

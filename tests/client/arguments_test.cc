@@ -70,6 +70,10 @@ TEST(ArgumentsTest, GenerateReachesEveryField) {
                                                  "1,2,30",
                                                  "--request-id",
                                                  "r1",
+                                                 "--priority",
+                                                 "4",
+                                                 "--tenant",
+                                                 "t1",
                                                  "--parse-special",
                                                  "--session",
                                                  "s",
@@ -120,6 +124,8 @@ TEST(ArgumentsTest, GenerateReachesEveryField) {
                                                  "--stats"});
   EXPECT_TRUE(command.stats);
   ExpectText(command.request, R"pb(
+    priority: 4
+    tenant: "t1"
     request_id: "r1"
     token_ids { ids: 1 ids: 2 ids: 30 }
     parse_special: true
@@ -193,14 +199,15 @@ TEST(ArgumentsTest, Chat) {
 }
 
 TEST(ArgumentsTest, Score) {
-  const auto command =
-      Command<ScoreCommand>({"score", "f.txt", "--context", "c", "--top-logprobs", "3", "--tokens",
-                             "--in-flight", "2", "--request-id", "r", "--parse-special"});
+  const auto command = Command<ScoreCommand>(
+      {"score", "f.txt", "--context", "c", "--top-logprobs", "3", "--tokens", "--in-flight", "2",
+       "--request-id", "r", "--parse-special", "--priority", "-3", "--tenant", "t"});
   EXPECT_EQ(command.text.file, "f.txt");
   EXPECT_TRUE(command.show_tokens);
   EXPECT_EQ(command.in_flight, 2);
   ExpectText(command.request,
-             R"(request_id: "r" context_text: "c" parse_special: true top_logprobs: 3)");
+             R"(request_id: "r" context_text: "c" parse_special: true top_logprobs: 3
+                priority: -3 tenant: "t")");
   EXPECT_EQ(Command<ScoreCommand>({"score", "--separator", "<|endoftext|>", "-"}).separator,
             "<|endoftext|>");
 }
