@@ -53,7 +53,6 @@ TEST_F(ConformanceTest, InfoSaysWhatTheDirectoryHolds) {
     EXPECT_EQ(info.weights_dtype, dtypes.size() == 1 ? dtypes[0] : "mixed");
     EXPECT_EQ(info.vocab_size, c.expected.at("logits").shape[1]);
     EXPECT_EQ(info.fingerprint.size(), 32u);
-    EXPECT_TRUE(info.fixed_size_state);
     EXPECT_THAT(info.remarks, ::testing::IsEmpty()) << "a published field or tensor is not read";
     if (!c.expected.contains("hidden_states")) return;
     EXPECT_EQ(info.hidden_size, c.expected.at("hidden_states").shape[2]);
@@ -157,7 +156,6 @@ const StateBlockInfo* FindBlock(const Model& model, const ExpectedBlock& expecte
 TEST_F(ConformanceTest, StatesAgreeAfterThePrompt) {
   Walk([](const Case& c, const Model& model) {
     const std::vector<ExpectedBlock> expected = ExpectedState(c);
-    EXPECT_FALSE(expected.empty());
     const std::vector<int32_t> prompt = c.Ids("prompt_ids");
     for (const Form form : kForms) {
       SCOPED_TRACE(FormName(form));
@@ -172,12 +170,13 @@ TEST_F(ConformanceTest, StatesAgreeAfterThePrompt) {
         EXPECT_LE(MaxDifference(values, block.values), kStateTolerance * MaxAbs(block.values))
             << block.tensor << " and " << ours->name;
       }
-      // Every block of the layers that the case has states of.
+      // Every block of the layers that the case has states of, but for the keys and values of
+      // softmax layers.
       for (const StateBlockInfo& block : model.state_blocks()) {
         const bool wanted = std::ranges::any_of(expected, [&](const ExpectedBlock& each) {
           return block.name.starts_with("layers." + std::to_string(each.layer) + ".");
         });
-        if (!wanted) continue;
+        if (!wanted || block.name.ends_with(".kv")) continue;
         EXPECT_THAT(compared, ::testing::Contains(block.name));
       }
     }
