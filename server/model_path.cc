@@ -14,9 +14,9 @@ namespace fs = std::filesystem;
 absl::StatusOr<std::string> Canonical(const fs::path& path, const std::string& origin) {
   std::error_code error;
   const fs::path canonical = fs::canonical(path, error);
-  if (!error && fs::is_directory(canonical, error)) return canonical.string();
+  if (!error) return canonical.string();
   return absl::NotFoundError(
-      absl::StrCat(origin, ": there is no directory ", path.lexically_normal().string()));
+      absl::StrCat(origin, ": there is no directory or file ", path.lexically_normal().string()));
 }
 
 }  // namespace

@@ -77,6 +77,20 @@ TEST_F(PublishedTest, TheAuthorsContinuationComesInOneTurnAndInMany) {
   }
 }
 
+// Where a layout does without a config, the file of weights is all there is.
+TEST_F(PublishedTest, AFileOfWeightsIsServedToo) {
+  for (const Published& model : ByteModels()) {
+    if (std::filesystem::exists(model.directory / "config.json")) continue;
+    SCOPED_TRACE(model.name);
+    const std::string file = (model.directory / "model.safetensors").string();
+    const ServerProcess server({"--model_dir=" + file, "--weights=f32"});
+    const auto client = server.Connect();
+    const int count = static_cast<int>(model.greedy.size());
+    EXPECT_EQ(RunOk(*client, WithIds(Greedy("", count), model.prompt)).ids, model.greedy);
+    return;  // One is enough.
+  }
+}
+
 TEST_F(PublishedTest, TheCommandLineInspectsAndVerifiesEveryCase) {
   const nlohmann::json cases = ReadJson(*ConformanceDir() / "index.json");
   for (const auto& [name, index] : cases.items()) {

@@ -56,7 +56,7 @@ TEST_F(ModelPathTest, SaysWhereItLooked) {
   EXPECT_THAT(std::string(flag.status().message()), HasSubstr((root_ / "gone").string()));
   setenv("FERMATA_MODEL_DIR", "/no/such/place", 1);
   EXPECT_THAT(std::string(ResolveModelDir("").status().message()),
-              HasSubstr("$FERMATA_MODEL_DIR: there is no directory /no/such/place"));
+              HasSubstr("$FERMATA_MODEL_DIR: there is no directory or file /no/such/place"));
 }
 
 }  // namespace
