@@ -44,6 +44,8 @@ std::string BinaryPath(const std::string& name) {
 
 }  // namespace
 
+bool HasBinary(const std::string& name) { return std::filesystem::exists(BinaryPath(name)); }
+
 bool Eventually(const std::function<bool()>& condition) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   while (!condition()) {

@@ -30,6 +30,9 @@ class TempDir {
 std::string ReadAll(const std::filesystem::path& path);
 void WriteAll(const std::filesystem::path& path, const std::string& text);
 
+// Whether the build has this binary: sanitizer builds have no `fermata`.
+bool HasBinary(const std::string& name);
+
 // One of the binaries under test, running. Killed and reaped at the end, and when the test dies.
 class ChildProcess {
  public:
