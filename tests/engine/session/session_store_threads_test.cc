@@ -1,4 +1,5 @@
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <random>
 #include <thread>
@@ -16,6 +17,7 @@ constexpr int kSteps = 4000;
 constexpr int kIds = 24;
 constexpr int64_t kCapacity = 8;  // More than can be in turns at once, fewer than there are ids.
 constexpr size_t kWords = 512;
+constexpr std::chrono::milliseconds kMostTtl{3};
 
 // What a session's state holds all over: its own name and position, so that a state of another
 // session, of another moment or of two moments shows.
@@ -37,7 +39,7 @@ class ThreadsTest : public testing::Test {
 
   void Turn(int id, std::mt19937& random) {
     SessionStore::BeginOptions options = Creating(Name(id));
-    if (random() % 4 == 0) options.ttl = absl::Milliseconds(1 + random() % 3);
+    if (random() % 4 == 0) options.ttl = absl::Milliseconds(1 + random() % kMostTtl.count());
     absl::StatusOr<SessionStore::Lease> lease = store_->Begin(options);
     if (!lease.ok()) {
       ASSERT_EQ(Reason(lease.status()), "ABORTED SESSION_BUSY");
@@ -153,6 +155,8 @@ TEST_F(ThreadsTest, NothingCrossesAndNothingTears) {
 
   EXPECT_GT(commits_, kThreads * kSteps / 8);
   EXPECT_GT(store_->stats().evictions, 100);
+  // Until every time to live has passed: none may pass between the two that are compared.
+  std::this_thread::sleep_for(kMostTtl + std::chrono::milliseconds(1));
   store_->DropExpired();
   const SessionStore::Page page = store_->List({}).value();
   const SessionStoreStats stats = store_->stats();
