@@ -12,7 +12,8 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Load(const ServerConfig& confi
                                                        EngineObserver* observer) {
   SetComputeThreads(config.compute_threads);
   std::unique_ptr<Runtime> runtime(new Runtime());
-  FERMATA_ASSIGN_OR_RETURN(runtime->model_, Model::Load(config.model_dir, {.weights = config.weights}));
+  FERMATA_ASSIGN_OR_RETURN(runtime->model_,
+                           Model::Load(config.model_dir, {.weights = config.weights}));
   const ModelInfo& info = runtime->model_->info();
   FERMATA_ASSIGN_OR_RETURN(runtime->tokenizer_, Tokenizer::Load(config.model_dir, info.vocab_size));
   SessionStoreOptions sessions;
