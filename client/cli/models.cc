@@ -59,6 +59,7 @@ std::vector<std::string> StateLines(const Model& model) {
     }
   }
   std::vector<std::string> lines;
+  lines.reserve(kinds.size());
   for (const auto& [kind, count] : kinds) lines.push_back(absl::StrCat(count, " × ", kind));
   return lines;
 }
