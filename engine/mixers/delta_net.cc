@@ -147,9 +147,9 @@ void DeltaNet::Forward(std::span<const SequenceRows> sequences, const float* x, 
                      .v = v,
                      .o = arena.Floats(rows * num_heads * value_dim)};
   RunHeads(sequences, {.num_heads = num_heads, .state_floats = key_dim * value_dim, .rows = rows},
-           context.form, [&](const SequenceRows& sequence, int64_t head) {
+           context.form, [&, keys = k](const SequenceRows& sequence, int64_t head) {
              DeltaRun run = MakeRun<DeltaRun>(sequence, head, heads, all, S_offset_);
-             run.a = k + (run.k - all.k);
+             run.a = keys + (run.k - all.k);
              run.a_stride = run.k_stride;
              return run;
            });

@@ -162,8 +162,8 @@ void GatedDeltaNet::Forward(std::span<const SequenceRows> sequences, const float
              DeltaRun run = MakeRun<DeltaRun>(sequence, head, heads, all, S_offset_);
              run.a = decayed_keys + (run.k - all.k);
              run.a_stride = run.k_stride;
-             run.decay = decay + sequence.begin * num_heads + head;
-             run.decay_stride = num_heads;
+             run.decay = decay + sequence.begin * heads.num_heads + head;
+             run.decay_stride = heads.num_heads;
              return run;
            });
   output_.Apply(x, rows, all.o, out, arena);

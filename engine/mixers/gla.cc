@@ -130,7 +130,7 @@ void Gla::Forward(std::span<const SequenceRows> sequences, const float* x, int64
   RunHeads(sequences, {.num_heads = num_heads, .state_floats = key_dim * value_dim, .rows = rows},
            context.form, [&](const SequenceRows& sequence, int64_t head) {
              DecayRun run = MakeRun<DecayRun>(sequence, head, heads, all, S_offset_);
-             run.decay = decay + (run.k - k);  // As k lies.
+             run.decay = decay + (run.k - all.k);  // As k lies.
              run.decay_stride = run.k_stride;
              run.decay_per_channel = true;
              return run;
