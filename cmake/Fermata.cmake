@@ -80,12 +80,6 @@ function(fermata_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${FERMATA_TEST_VIEW})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
-  # Half of a test's compilation is reading these. A compiler cache does better, and can not see
-  # through precompiled headers.
-  list(LENGTH ARG_SOURCES num_sources)
-  if(NOT FERMATA_CCACHE AND num_sources GREATER 4)
-    target_precompile_headers(${name} PRIVATE <gmock/gmock.h> <gtest/gtest.h> <nlohmann/json.hpp>)
-  endif()
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 600)
