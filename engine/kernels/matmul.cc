@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/aligned_buffer.h"
-#include "engine/base/parallel.h"
 #include "engine/base/status.h"
 #include "engine/kernels/matmul_backend.h"
 #include "engine/kernels/matmul_rows.h"
@@ -20,10 +19,6 @@ namespace {
 // A matrix is held as float32 with a side of this or less, or with fewer numbers.
 constexpr int64_t kNarrow = 128;
 constexpr int64_t kFewNumbers = int64_t{1} << 15;
-
-// Rows that one task multiplies: enough to reuse a panel from the cache, few enough that two
-// threads find work in a narrow matrix.
-constexpr int64_t kTaskRows = 96;
 
 int64_t BlockBytes(BlockType type) { return 2 + (type == BlockType::kQ4_0 ? kGroup / 2 : kGroup); }
 
@@ -89,8 +84,20 @@ absl::StatusOr<PackedMatrix> PackedMatrix::FromBlocks(const WeightBlocks& blocks
   return matrix;
 }
 
-void PackedMatrix::Multiply(const float* x, int64_t rows, float* y) const {
-  if (impl_ != nullptr && rows > 0) impl_->backend->Multiply(x, rows, y);
+void PackedMatrix::Multiply(const float* x, int64_t rows, float* y, const Finish& finish) const {
+  if (impl_ == nullptr) return;
+  const BackendProduct product = {impl_->backend.get(), x, y, &finish};
+  MultiplyAll({&product, 1}, rows);
+}
+
+void MultiplyAll(std::span<const Product> products, int64_t rows) {
+  std::vector<BackendProduct> all;
+  all.reserve(products.size());
+  for (const Product& product : products) {
+    if (product.matrix->impl_ == nullptr) continue;
+    all.push_back({product.matrix->impl_->backend.get(), product.x, product.y, &product.finish});
+  }
+  MultiplyAll(all, rows);
 }
 
 int64_t PackedMatrix::out_features() const { return impl_ == nullptr ? 0 : impl_->out_features; }
@@ -156,23 +163,6 @@ absl::StatusOr<std::vector<PackedMatrix>> ReadMatrices(const WeightScope& weight
     begin += out;
   }
   return matrices;
-}
-
-std::byte* ProductScratch(size_t bytes) {
-  thread_local AlignedBuffer<std::byte> scratch;
-  if (scratch.size() < bytes) scratch = AlignedBuffer<std::byte>(bytes);
-  return scratch.data();
-}
-
-void ForEachPanel(int64_t panels, int64_t rows, int64_t work,
-                  absl::FunctionRef<void(int64_t panel, int64_t row, int64_t rows)> body) {
-  const int64_t cuts = (rows + kTaskRows - 1) / kTaskRows;
-  ParallelFor(panels * cuts, work * std::min(rows, kTaskRows), [&](int64_t begin, int64_t end) {
-    for (int64_t task = begin; task < end; ++task) {
-      const int64_t row = task % cuts * kTaskRows;
-      body(task / cuts, row, std::min(kTaskRows, rows - row));
-    }
-  });
 }
 
 }  // namespace fermata

@@ -2,6 +2,7 @@
 #define FERMATA_ENGINE_KERNELS_MATMUL_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -11,6 +12,12 @@
 #include "engine/base/weights.h"
 
 namespace fermata {
+
+// What becomes of a product's rows while they are still in the cache: called once for each `count`
+// numbers of a row from `column` on, when those are computed, on the thread that did. It may read
+// and change them, and must compute each by itself, as they are cut differently on other days.
+// Several threads call it at once; it must not multiply matrices.
+using Finish = std::function<void(int64_t row, int64_t column, float* y, int64_t count)>;
 
 // The weight matrix of a linear layer, y = W x, packed once for the processor it runs on.
 //
@@ -47,7 +54,7 @@ class PackedMatrix {
                                                  int64_t in_features);
 
   // y [rows, out_features] = x [rows, in_features] · Wᵀ. x and y must not overlap.
-  void Multiply(const float* x, int64_t rows, float* y) const;
+  void Multiply(const float* x, int64_t rows, float* y, const Finish& finish = {}) const;
 
   int64_t out_features() const;
   int64_t in_features() const;
@@ -57,9 +64,24 @@ class PackedMatrix {
   int64_t bytes() const;
 
  private:
+  friend void MultiplyAll(std::span<const struct Product> products, int64_t rows);
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+struct Product {
+  const PackedMatrix* matrix = nullptr;
+  const float* x = nullptr;  // [rows, in_features]; products may share it.
+  float* y = nullptr;        // [rows, out_features]
+  Finish finish;             // Or none.
+};
+
+// Several products of `rows` rows each, with the bits that each has alone. Threads are woken once
+// for all, and an x that products share is made narrow once.
+//
+// Neighbours with the same number of output features advance together: a later one's `finish` may
+// use the same numbers of an earlier one's y, finished. So `up` may multiply by what `gate` gave.
+void MultiplyAll(std::span<const Product> products, int64_t rows);
 
 // How a matrix that is wanted as `type` is held. Narrow and small ones stay float32: they are the
 // low-rank factors, gates and decays that a model is sensitive to, and a small part of its weights.

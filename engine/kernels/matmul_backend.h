@@ -6,39 +6,74 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <span>
 
-#include "absl/functional/function_ref.h"
 #include "engine/base/weights.h"
+#include "engine/kernels/matmul.h"
+#include "engine/kernels/matmul_rows.h"
 
 namespace fermata {
 
+inline constexpr int64_t kPieceColumns = 64;
+// Bounds scratch memory and the number of oneDNN's primitives.
+inline constexpr int64_t kMostRowsAtOnce = 256;
+
 // A packed weight matrix together with the code that multiplies by it; private to PackedMatrix and
 // its tests. The promises of PackedMatrix are those of each backend.
+//
+// A product is computed in pieces of kPieceColumns output features, each by itself, or whole by a
+// library that has threads of its own. MultiplyAll decides who does what when.
 class MatmulBackend {
  public:
+  enum class Way {
+    kPieces,
+    kWhole,            // MultiplyWhole alone.
+    kWholeThenPieces,  // MultiplyWhole leaves something to do for MultiplyPiece.
+  };
+
   MatmulBackend(int64_t out_features, int64_t in_features)
       : out_features_(out_features), in_features_(in_features) {}
   virtual ~MatmulBackend() = default;
 
-  // y [rows, out_features] = x [rows, in_features] · Wᵀ.
-  void Multiply(const float* x, int64_t rows, float* y) const {
-    for (int64_t row = 0; row < rows; row += kMostRowsAtOnce) {
-      MultiplyRows(x + row * in_features_, std::min(kMostRowsAtOnce, rows - row),
-                   y + row * out_features_);
-    }
-  }
+  int64_t out_features() const { return out_features_; }
+  int64_t in_features() const { return in_features_; }
   virtual int64_t bytes() const = 0;
 
+  // How so many rows are multiplied, at most kMostRowsAtOnce. The bits do not depend on it.
+  virtual Way WayFor(int64_t rows) const = 0;
+  // What MultiplyWhole and MultiplyPiece take.
+  virtual RowFormat row_format() const { return RowFormat::kFloat; }
+  // What a piece and one row are worth in multiply-adds of float32.
+  virtual int64_t piece_work() const { return kPieceColumns * in_features_; }
+
+  // y [x.rows(), out_features] = x · Wᵀ.
+  virtual void MultiplyWhole(const NarrowRows&, float*) const {}
+  // The piece that begins with output feature `column`, for rows [row, row + rows) of x; y is that of
+  // all rows and columns.
+  struct Piece {
+    int64_t row;
+    int64_t rows;
+    int64_t column;
+  };
+  virtual void MultiplyPiece(const NarrowRows&, const Piece&, float*) const {}
+
+  // y [rows, out_features] = x [rows, in_features] · Wᵀ: MultiplyAll of this alone.
+  void Multiply(const float* x, int64_t rows, float* y) const;
+
  protected:
-  // Bounds scratch memory and the number of oneDNN's primitives.
-  static constexpr int64_t kMostRowsAtOnce = 256;
-
-  // The same for at most kMostRowsAtOnce rows, and at least one.
-  virtual void MultiplyRows(const float* x, int64_t rows, float* y) const = 0;
-
   const int64_t out_features_;
   const int64_t in_features_;
 };
+
+struct BackendProduct {
+  const MatmulBackend* matrix = nullptr;
+  const float* x = nullptr;
+  float* y = nullptr;
+  const Finish* finish = nullptr;  // Or an empty one, or null.
+};
+
+// As matmul.h's.
+void MultiplyAll(std::span<const BackendProduct> products, int64_t rows);
 
 // Each of the following packs `weights` [out_features, in_features], row-major and finite, on
 // several threads.
@@ -87,14 +122,6 @@ std::unique_ptr<MatmulBackend> PackBlocks(const WeightBlocks& blocks, int64_t ou
 inline int64_t MatmulWork(int64_t out_features, int64_t in_features, int64_t rows) {
   return out_features * in_features * std::max<int64_t>(rows, 8);
 }
-
-// Scratch memory of the calling thread, aligned to a cache line; valid until the thread's next call.
-std::byte* ProductScratch(size_t bytes);
-
-// Calls body(panel, row, rows) for all panels and for rows in cuts, on as many threads as it is
-// worth; `work` is that of a panel and one row.
-void ForEachPanel(int64_t panels, int64_t rows, int64_t work,
-                  absl::FunctionRef<void(int64_t panel, int64_t row, int64_t rows)> body);
 
 }  // namespace fermata
 

@@ -139,32 +139,28 @@ class Bf16Lines : public MatmulBackend {
         weights_(weights, out_features, in_features, in_features) {}
 
   int64_t bytes() const override { return static_cast<int64_t>(weights_.packed().bytes()); }
+  RowFormat row_format() const override { return RowFormat::kBf16; }
+  Way WayFor(int64_t) const override { return Way::kPieces; }
+  // A float32 product reads twice the bytes.
+  int64_t piece_work() const override { return kPieceColumns * in_features_ / 2; }
 
- private:
-  void MultiplyRows(const float* x, int64_t rows, float* y) const override {
-    const int64_t x_stride = weights_.padded() * static_cast<int64_t>(sizeof(uint16_t));
-    auto* halves = reinterpret_cast<uint16_t*>(ProductScratch(rows * x_stride));
-    RoundRows(x, rows, in_features_, in_features_, weights_.padded(), halves);
-    // A float32 product reads twice the bytes.
-    const int64_t work = MatmulWork(kLineColumns, in_features_, rows) / rows / 2;
-    ForEachPanel(weights_.panels(), rows, work, [&](int64_t index, int64_t row, int64_t count) {
-      const int64_t column = index * kLineColumns;
-      const LinesTask task = {.x = reinterpret_cast<const uint8_t*>(halves) + row * x_stride,
-                              .rows = count,
-                              .x_stride = x_stride,
-                              .panel = weights_.panel(index),
-                              .lines = (in_features_ + kWordNumbers - 1) / kWordNumbers,
-                              .y = y + row * out_features_ + column,
-                              .y_stride = out_features_,
-                              .columns = std::min(kLineColumns, out_features_ - column)};
-      if (use_dots_) {
-        HWY_DYNAMIC_DISPATCH(MultiplyBf16Dots)(task);
-      } else {
-        HWY_DYNAMIC_DISPATCH(MultiplyBf16)(task);
-      }
-    });
+  void MultiplyPiece(const NarrowRows& x, const Piece& piece, float* y) const override {
+    const LinesTask task = {.x = x.numbers(piece.row),
+                            .rows = piece.rows,
+                            .x_stride = x.stride(),
+                            .panel = weights_.panel(piece.column / kLineColumns),
+                            .lines = (in_features_ + kWordNumbers - 1) / kWordNumbers,
+                            .y = y + piece.row * out_features_ + piece.column,
+                            .y_stride = out_features_,
+                            .columns = std::min(kLineColumns, out_features_ - piece.column)};
+    if (use_dots_) {
+      HWY_DYNAMIC_DISPATCH(MultiplyBf16Dots)(task);
+    } else {
+      HWY_DYNAMIC_DISPATCH(MultiplyBf16)(task);
+    }
   }
 
+ private:
   bool use_dots_;
   Bf16Weights weights_;
 };
@@ -207,17 +203,21 @@ class Bf16OneDnn : public MatmulBackend {
     return bytes;
   }
 
- private:
-  void MultiplyRows(const float* x, int64_t rows, float* y) const override {
+  Way WayFor(int64_t) const override { return Way::kWhole; }
+  // Makes narrow by itself, as each part is a dense matrix of its own.
+  void MultiplyWhole(const NarrowRows& x, float* y) const override {
+    const int64_t rows = x.rows();
     const int64_t count = rows * out_features_;
-    const int64_t part_bytes =
-        parts_.size() == 1 ? 0 : RoundUp(count * sizeof(float), kBufferAlignment);
-    auto* part_y = reinterpret_cast<float*>(
-        ProductScratch(part_bytes + rows * weights_[0].padded() * sizeof(uint16_t)));
-    auto* halves = reinterpret_cast<uint16_t*>(part_y) + part_bytes / sizeof(uint16_t);
+    const int64_t part_count = parts_.size() == 1 ? 0 : RoundUp(count, 16);
+    thread_local AlignedBuffer<float> scratch;
+    const size_t floats = part_count + rows * weights_[0].padded() / 2;
+    if (scratch.size() < floats) scratch = AlignedBuffer<float>(floats);
+    float* part_y = scratch.data();
+    auto* halves = reinterpret_cast<uint16_t*>(part_y + part_count);
     for (size_t i = 0; i < parts_.size(); ++i) {
       const Part& part = parts_[i];
-      RoundRows(x + part.begin, rows, in_features_, part.count, weights_[i].padded(), halves);
+      RoundRows(x.floats(0) + part.begin, rows, in_features_, part.count, weights_[i].padded(),
+                halves);
       part.library->Multiply(halves, rows, weights_[i].packed().data(), i == 0 ? y : part_y);
       if (i == 0) continue;
       ParallelFor(rows, out_features_, [&](int64_t begin, int64_t end) {
@@ -226,6 +226,7 @@ class Bf16OneDnn : public MatmulBackend {
     }
   }
 
+ private:
   std::vector<Part> parts_;
   std::vector<Bf16Weights> weights_;  // Of each part.
 };

@@ -192,9 +192,6 @@ namespace {
 HWY_EXPORT(MultiplyGroups4);
 HWY_EXPORT(MultiplyGroups8);
 
-// What making a number narrow is worth in multiply-adds, measured.
-constexpr int64_t kQuantizeWork = 20;
-
 // As in files.
 template <int kBits>
 struct Block {
@@ -284,6 +281,31 @@ class GroupsMatrix : public MatmulBackend {
   }
 
   int64_t bytes() const override { return static_cast<int64_t>(packed_.bytes()); }
+  RowFormat row_format() const override { return RowFormat::kGroups; }
+  Way WayFor(int64_t) const override { return Way::kPieces; }
+  // A float32 product does a quarter as much at a time, and reads four or eight times the bytes.
+  int64_t piece_work() const override { return kPieceColumns * in_features_ / 4; }
+
+  void MultiplyPiece(const NarrowRows& x, const Piece& piece, float* y) const override {
+    const int64_t end = std::min(piece.column + kPieceColumns, out_features_);
+    for (int64_t column = piece.column; column < end; column += kGroupColumns) {
+      const GroupsTask task = {.x = reinterpret_cast<const int8_t*>(x.numbers(piece.row)),
+                               .x_scales = x.scales(piece.row),
+                               .x_sums = x.sums(piece.row),
+                               .rows = piece.rows,
+                               .groups = groups_,
+                               .panel = panel(column / kGroupColumns),
+                               .y = y + piece.row * out_features_ + column,
+                               .y_stride = out_features_,
+                               .columns = std::min(kGroupColumns, end - column),
+                               .scale = scale_};
+      if constexpr (kBits == 4) {
+        HWY_DYNAMIC_DISPATCH(MultiplyGroups4)(task);
+      } else {
+        HWY_DYNAMIC_DISPATCH(MultiplyGroups8)(task);
+      }
+    }
+  }
 
  private:
   uint8_t* panel(int64_t index) const {
@@ -299,40 +321,6 @@ class GroupsMatrix : public MatmulBackend {
                   &block.quants[word * kWordBytes], kWordBytes);
     }
     std::memcpy(group + GroupLines(kBits) * kGroupLineBytes + place * 2, &block.scale, 2);
-  }
-
-  void MultiplyRows(const float* x, int64_t rows, float* y) const override {
-    const int64_t all_groups = RoundUp(rows * groups_, kBufferAlignment);
-    auto* quants = reinterpret_cast<int8_t*>(
-        ProductScratch(all_groups * (kGroup + sizeof(float) + sizeof(int32_t))));
-    auto* scales = reinterpret_cast<float*>(quants + all_groups * kGroup);
-    auto* sums = reinterpret_cast<int32_t*>(scales + all_groups);
-    ParallelFor(rows, in_features_ * kQuantizeWork, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        QuantizeGroups(x + row * in_features_, in_features_, quants + row * groups_ * kGroup,
-                       scales + row * groups_, sums + row * groups_);
-      }
-    });
-    // A float32 product does a quarter as much at a time, and reads four or eight times the bytes.
-    const int64_t work = MatmulWork(kGroupColumns, in_features_, rows) / rows / 4;
-    ForEachPanel(panels_, rows, work, [&](int64_t index, int64_t row, int64_t count) {
-      const int64_t column = index * kGroupColumns;
-      const GroupsTask task = {.x = quants + row * groups_ * kGroup,
-                               .x_scales = scales + row * groups_,
-                               .x_sums = sums + row * groups_,
-                               .rows = count,
-                               .groups = groups_,
-                               .panel = panel(index),
-                               .y = y + row * out_features_ + column,
-                               .y_stride = out_features_,
-                               .columns = std::min(kGroupColumns, out_features_ - column),
-                               .scale = scale_};
-      if constexpr (kBits == 4) {
-        HWY_DYNAMIC_DISPATCH(MultiplyGroups4)(task);
-      } else {
-        HWY_DYNAMIC_DISPATCH(MultiplyGroups8)(task);
-      }
-    });
   }
 
   int64_t groups_;

@@ -73,9 +73,6 @@ HWY_EXPORT(MultiplyInt8);
 HWY_EXPORT(ScaleInt8);
 
 constexpr int64_t kWordNumbers = 4;
-// What making a number narrow is worth in multiply-adds, measured.
-constexpr int64_t kQuantizeWork = 8;
-
 // From how many rows on oneDNN is the faster. With VNNI it never is: one core of an AMD EPYC did 768
 // x 3072 at 1, 8, 64 and 256 rows in 81, 111, 711 and 2,865 µs, and the library in 92, 154, 842 and
 // 3,419. On tiles it is as soon as there are more rows than one pass of ours over the weights takes.
@@ -109,6 +106,37 @@ class Int8Matrix : public MatmulBackend {
   int64_t bytes() const override {
     return static_cast<int64_t>(packed_.bytes() + scales_.bytes() + offsets_.bytes());
   }
+  RowFormat row_format() const override { return RowFormat::kInt8; }
+  Way WayFor(int64_t rows) const override {
+    return rows >= library_rows_ ? Way::kWholeThenPieces : Way::kPieces;
+  }
+  // A float32 product does a quarter as much at a time, and reads four times the bytes.
+  int64_t piece_work() const override { return kPieceColumns * in_features_ / 4; }
+
+  // Leaves sums that are integers in y.
+  void MultiplyWhole(const NarrowRows& x, float* y) const override {
+    library_->Multiply(x.numbers(0), x.rows(), packed_.data(), y);
+  }
+
+  void MultiplyPiece(const NarrowRows& x, const Piece& piece, float* y) const override {
+    const int64_t index = piece.column / kLineColumns;
+    const LinesTask task = {.x = x.numbers(piece.row),
+                            .rows = piece.rows,
+                            .x_stride = padded_,
+                            .panel = panel(index),
+                            .lines = (in_features_ + kWordNumbers - 1) / kWordNumbers,
+                            .y = y + piece.row * out_features_ + piece.column,
+                            .y_stride = out_features_,
+                            .columns = std::min(kLineColumns, out_features_ - piece.column),
+                            .row_scales = x.scales(piece.row),
+                            .column_scales = &scales_[piece.column],
+                            .column_offset = &offsets_[piece.column]};
+    if (WayFor(x.rows()) == Way::kPieces) {
+      HWY_DYNAMIC_DISPATCH(MultiplyInt8)(task);
+    } else {
+      HWY_DYNAMIC_DISPATCH(ScaleInt8)(task);
+    }
+  }
 
  private:
   int64_t panel_bytes() const { return padded_ * kLineColumns; }
@@ -134,43 +162,6 @@ class Int8Matrix : public MatmulBackend {
         std::memcpy(word, &quants[k], kWordBytes);
       }
     }
-  }
-
-  void MultiplyRows(const float* x, int64_t rows, float* y) const override {
-    // The scales are read with vectors.
-    const int64_t scale_bytes = RoundUp(rows * sizeof(float), kBufferAlignment);
-    auto* scales = reinterpret_cast<float*>(ProductScratch(scale_bytes + rows * padded_));
-    auto* quants = reinterpret_cast<uint8_t*>(scales) + scale_bytes;
-    ParallelFor(rows, in_features_ * kQuantizeWork, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        scales[row] =
-            QuantizeRow(x + row * in_features_, in_features_, padded_, quants + row * padded_);
-      }
-    });
-    const bool use_library = rows >= library_rows_;
-    if (use_library) library_->Multiply(quants, rows, packed_.data(), y);
-    // A float32 product does a quarter as much at a time, and reads four times the bytes.
-    const int64_t work = MatmulWork(kLineColumns, in_features_, rows) / rows / 4;
-    ForEachPanel(panels_, rows, use_library ? kLineColumns : work,
-                 [&](int64_t index, int64_t row, int64_t count) {
-                   const LinesTask task = {
-                       .x = quants + row * padded_,
-                       .rows = count,
-                       .x_stride = padded_,
-                       .panel = panel(index),
-                       .lines = (in_features_ + kWordNumbers - 1) / kWordNumbers,
-                       .y = y + row * out_features_ + index * kLineColumns,
-                       .y_stride = out_features_,
-                       .columns = std::min(kLineColumns, out_features_ - index * kLineColumns),
-                       .row_scales = scales + row,
-                       .column_scales = &scales_[index * kLineColumns],
-                       .column_offset = &offsets_[index * kLineColumns]};
-                   if (use_library) {
-                     HWY_DYNAMIC_DISPATCH(ScaleInt8)(task);
-                   } else {
-                     HWY_DYNAMIC_DISPATCH(MultiplyInt8)(task);
-                   }
-                 });
   }
 
   int64_t padded_;  // in_features, to whole lines.

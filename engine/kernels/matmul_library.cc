@@ -66,9 +66,9 @@ void* ThreadScratchpad(size_t bytes) {
   return scratchpad.data();
 }
 
-class Product : public LibraryProduct {
+class OneDnnProduct : public LibraryProduct {
  public:
-  explicit Product(const LibraryShape& shape) : shape_(shape), types_(TypesOf(shape.types)) {
+  explicit OneDnnProduct(const LibraryShape& shape) : shape_(shape), types_(TypesOf(shape.types)) {
     const Description description =
         Describe(64, {{shape.in_features, shape.out_features}, types_.weights, types_.packed});
     packed_ = description.weights_desc();
@@ -203,10 +203,10 @@ class Product : public LibraryProduct {
   mutable std::map<std::pair<int64_t, int>, Primitive> primitives_;  // By rows and threads.
 };
 
-std::unique_ptr<Product> TryProduct(const LibraryShape& shape) {
+std::unique_ptr<OneDnnProduct> TryProduct(const LibraryShape& shape) {
   if (shape.out_features == 0 || shape.in_features == 0) return nullptr;
   try {
-    auto product = std::make_unique<Product>(shape);
+    auto product = std::make_unique<OneDnnProduct>(shape);
     return product->row_invariant() ? std::move(product) : nullptr;
   } catch (const dnnl::error&) {
     return nullptr;  // A processor or shape that the library has no product for.
@@ -217,7 +217,7 @@ std::unique_ptr<Product> TryProduct(const LibraryShape& shape) {
 
 const LibraryProduct* LibraryProduct::For(const LibraryShape& shape) {
   static auto& mutex = *new std::mutex;
-  static auto& products = *new std::map<LibraryShape, std::unique_ptr<Product>>;
+  static auto& products = *new std::map<LibraryShape, std::unique_ptr<OneDnnProduct>>;
   const std::lock_guard lock(mutex);
   const auto [it, made] = products.try_emplace(shape);
   if (made) it->second = TryProduct(shape);

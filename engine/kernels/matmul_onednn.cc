@@ -19,11 +19,12 @@ class OneDnnMatrix : public MatmulBackend {
 
   int64_t bytes() const override { return static_cast<int64_t>(packed_.bytes()); }
 
- private:
-  void MultiplyRows(const float* x, int64_t rows, float* y) const override {
-    library_.Multiply(x, rows, packed_.data(), y);
+  Way WayFor(int64_t) const override { return Way::kWhole; }
+  void MultiplyWhole(const NarrowRows& x, float* y) const override {
+    library_.Multiply(x.floats(0), x.rows(), packed_.data(), y);
   }
 
+ private:
   const LibraryProduct& library_;
   HugeBuffer packed_;
 };

@@ -122,22 +122,22 @@ class Panels : public MatmulBackend {
 
   int64_t bytes() const override { return static_cast<int64_t>(packed_.bytes()); }
 
- private:
-  void MultiplyRows(const float* x, int64_t rows, float* y) const override {
-    const int64_t work = MatmulWork(kPanelColumns, in_features_, rows) / rows;
-    ForEachPanel(panels_, rows, work, [&](int64_t index, int64_t row, int64_t count) {
-      const int64_t column = index * kPanelColumns;
+  Way WayFor(int64_t) const override { return Way::kPieces; }
+  void MultiplyPiece(const NarrowRows& x, const Piece& piece, float* y) const override {
+    const int64_t end = std::min(piece.column + kPieceColumns, out_features_);
+    for (int64_t column = piece.column; column < end; column += kPanelColumns) {
       HWY_DYNAMIC_DISPATCH(MultiplyPanel)
-      ({.x = x + row * in_features_,
-        .rows = count,
+      ({.x = x.floats(piece.row),
+        .rows = piece.rows,
         .in_features = in_features_,
-        .panel = panel(index),
-        .y = y + row * out_features_ + column,
+        .panel = panel(column / kPanelColumns),
+        .y = y + piece.row * out_features_ + column,
         .stride = out_features_,
-        .columns = std::min(kPanelColumns, out_features_ - column)});
-    });
+        .columns = std::min(kPanelColumns, end - column)});
+    }
   }
 
+ private:
   float* panel(int64_t index) const {
     return packed_.floats() + index * kPanelColumns * in_features_;
   }

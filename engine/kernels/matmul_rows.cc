@@ -2,8 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <tuple>
+
+#include "engine/base/aligned_buffer.h"
+#include "engine/kernels/matmul_lines.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/matmul_rows.cc"
@@ -134,6 +139,89 @@ namespace fermata {
 HWY_EXPORT(QuantizeRow);
 HWY_EXPORT(QuantizeGroups);
 HWY_EXPORT(RoundToBf16);
+
+namespace {
+
+int64_t StrideOf(RowFormat format, int64_t features) {
+  switch (format) {
+    case RowFormat::kFloat:
+      return 0;
+    case RowFormat::kBf16:
+      return RoundUp(features * static_cast<int64_t>(sizeof(uint16_t)), kRowMultiple);
+    case RowFormat::kInt8:
+      return RoundUp(features, kRowMultiple);
+    case RowFormat::kGroups:
+      return RoundUp(features, kGroup);
+  }
+  std::abort();
+}
+
+int64_t ScalesOf(RowFormat format, int64_t features) {
+  if (format == RowFormat::kInt8) return 1;
+  return format == RowFormat::kGroups ? RoundUp(features, kGroup) / kGroup : 0;
+}
+
+}  // namespace
+
+NarrowRows::NarrowRows(RowFormat format, const float* x, int64_t rows, int64_t features)
+    : format_(format),
+      x_(x),
+      rows_(rows),
+      features_(features),
+      stride_(StrideOf(format, features)),
+      row_scales_(ScalesOf(format, features)) {}
+
+bool NarrowRows::operator==(const NarrowRows& other) const {
+  return std::tie(format_, x_, rows_, features_) ==
+         std::tie(other.format_, other.x_, other.rows_, other.features_);
+}
+
+int64_t NarrowRows::bytes() const {
+  const int64_t scales = RoundUp(rows_ * row_scales_ * sizeof(float), kBufferAlignment);
+  return RoundUp(rows_ * stride_, kBufferAlignment) +
+         (format_ == RowFormat::kGroups ? 2 * scales : scales);
+}
+
+void NarrowRows::Place(std::byte* memory) {
+  numbers_ = reinterpret_cast<uint8_t*>(memory);
+  scales_ = reinterpret_cast<float*>(numbers_ + RoundUp(rows_ * stride_, kBufferAlignment));
+  sums_ = reinterpret_cast<int32_t*>(
+      scales_ + RoundUp(rows_ * row_scales_ * sizeof(float), kBufferAlignment) / sizeof(float));
+}
+
+void NarrowRows::Fill(int64_t row) const {
+  uint8_t* numbers = numbers_ + row * stride_;
+  switch (format_) {
+    case RowFormat::kFloat:
+      return;
+    case RowFormat::kBf16:
+      RoundToBf16(floats(row), features_, reinterpret_cast<uint16_t*>(numbers));
+      std::fill(numbers + features_ * sizeof(uint16_t), numbers + stride_, 0);
+      return;
+    case RowFormat::kInt8:
+      scales_[row] = QuantizeRow(floats(row), features_, stride_, numbers);
+      return;
+    case RowFormat::kGroups:
+      QuantizeGroups(floats(row), features_, reinterpret_cast<int8_t*>(numbers),
+                     scales_ + row * row_scales_, sums_ + row * row_scales_);
+      return;
+  }
+}
+
+int64_t NarrowRows::fill_work() const {
+  // Of a number, measured.
+  switch (format_) {
+    case RowFormat::kFloat:
+      return 0;
+    case RowFormat::kBf16:
+      return 6 * features_;
+    case RowFormat::kInt8:
+      return 8 * features_;
+    case RowFormat::kGroups:
+      return 20 * features_;
+  }
+  std::abort();
+}
 
 float QuantizeRow(const float* x, int64_t count, int64_t padded, uint8_t* quants) {
   return HWY_DYNAMIC_DISPATCH(QuantizeRow)(x, count, padded, quants);
