@@ -50,11 +50,11 @@ tsan: ## Run the tests of threaded code under the thread sanitizer
 	@ctest --test-dir $(BUILD)/tsan --output-on-failure -j $(JOBS) -L threads
 
 .PHONY: bench
-bench: ## Build and run the benchmarks (ARGS="--benchmark_filter=…")
+bench: ## Measure docs/PERFORMANCE.md's tables (ARGS="decode load", ARGS=--help)
 	@tools/packages.sh build run test
 	@cmake --preset dev
-	@cmake --build --preset dev -j $(JOBS) --target benchmarks
-	@for bench in $(BUILD)/dev/bin/*_bench; do echo "== $$bench"; $$bench $(ARGS) || exit 1; done
+	@cmake --build --preset dev -j $(JOBS) --target benchmarks fermata fermata-server
+	@tools/bench/run.py $(ARGS)
 
 .PHONY: image
 image: ## Build the container image fermata:latest and try it

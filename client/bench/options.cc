@@ -1,5 +1,7 @@
 #include "client/bench/options.h"
 
+#include <algorithm>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
@@ -29,6 +31,17 @@ std::string FormatTokenRange(const TokenRange& range) {
   return range.min == range.max ? absl::StrCat(range.min) : absl::StrCat(range.min, ":", range.max);
 }
 
+Options OpeningOf(const Options& options) {
+  constexpr int64_t kAtOnce = 64;
+  return {.load = LoadKind::kClosedLoop,
+          .concurrency = std::min(options.sessions, kAtOnce),
+          .prompt_tokens = {1, 1},
+          .generate_tokens = {1, 1},
+          .sessions = options.sessions,
+          .requests = options.sessions,
+          .seed = options.seed};
+}
+
 absl::Status Validate(const Options& options) {
   const auto wrong = [](const char* what) { return absl::InvalidArgumentError(what); };
   const bool trace = options.load == LoadKind::kTrace;
@@ -40,6 +53,9 @@ absl::Status Validate(const Options& options) {
   }
   if (options.sessions == 0 && options.session_zipf > 0) {
     return wrong("--session-zipf needs --sessions");
+  }
+  if (options.sessions == 0 && options.open_sessions) {
+    return wrong("--open-sessions needs --sessions");
   }
   if (options.think_time > absl::ZeroDuration() && options.load != LoadKind::kClosedLoop) {
     return wrong("--think-time needs a closed loop: --concurrency");

@@ -48,6 +48,7 @@ struct Options {
   int64_t sessions = 0;                    // 0: no request is of a session.
   int64_t session_turns = 0;               // Then a new session takes its place; 0: never.
   double session_zipf = 0;                 // Exponent; 0: all sessions alike.
+  bool open_sessions = false;              // Have them all made before the run.
   bool keep_sessions = false;              // Do not delete them in the end.
   std::optional<absl::Duration> duration;  // Send for so long, warm-up included.
   std::optional<int64_t> requests;         // Send so many, beside those of the warm-up.
@@ -59,6 +60,9 @@ struct Options {
   std::optional<absl::Duration> slo_itl;
   std::string metrics_url;  // Empty: the server's by default; "off".
 };
+
+// What is to be sent beforehand so that all sessions are there, each with one turn.
+Options OpeningOf(const Options& options);
 
 // INVALID_ARGUMENT that names the flags where they do not go together.
 absl::Status Validate(const Options& options);

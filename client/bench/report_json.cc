@@ -72,6 +72,7 @@ Json Settings(const Options& options) {
   json["sessions"] = options.sessions;
   json["session_turns"] = options.session_turns;
   json["session_zipf"] = options.session_zipf;
+  json["open_sessions"] = options.open_sessions;
   json["duration"] = OrNull(options.duration);
   json["requests"] = OrNull(options.requests);
   json["warmup"] = absl::ToDoubleSeconds(options.warmup);

@@ -31,13 +31,18 @@ int64_t SessionPool::Draw() {
   return std::min<int64_t>(it - sums_.begin(), options_.size - 1);
 }
 
-std::optional<SessionTurn> SessionPool::Take() {
-  if (idle_ == 0) return std::nullopt;
+int64_t SessionPool::DrawIdle() {
   // Drawing again until an idle one comes is drawing from the idle ones; where few are left, the
   // next idle one after the last draw does.
   int64_t at = Draw();
   for (int i = 1; i < kTries && !places_[at].idle; ++i) at = Draw();
   while (!places_[at].idle) at = (at + 1) % options_.size;
+  return at;
+}
+
+std::optional<SessionTurn> SessionPool::Take() {
+  if (idle_ == 0) return std::nullopt;
+  const int64_t at = options_.each_first && untaken_ < options_.size ? untaken_++ : DrawIdle();
   Place& place = places_[at];
   if (place.id.empty()) {
     place.id = absl::StrCat(options_.prefix, made_.size());

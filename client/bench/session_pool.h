@@ -15,7 +15,8 @@ struct SessionPoolOptions {
   int64_t turns = 0;  // Of one session, then a new one takes its place; 0: without end.
   double zipf = 0;    // The i-th place is chosen with weight 1/i^zipf; 0: all alike.
   uint64_t seed = 1;
-  std::string prefix;  // Of the sessions' ids.
+  bool each_first = false;  // Each place is taken once, in order, before any is chosen.
+  std::string prefix;       // Of the sessions' ids.
 };
 
 // A session that a turn has taken.
@@ -48,11 +49,13 @@ class SessionPool {
     bool idle = true;
   };
   int64_t Draw();
+  int64_t DrawIdle();
 
   SessionPoolOptions options_;
   Random random_;
   std::vector<Place> places_;
   std::vector<double> sums_;  // Of the weights of places, up to each.
+  int64_t untaken_ = 0;       // Of `each_first`: the first place that has not had its turn.
   int64_t idle_ = 0;
   std::vector<std::string> made_;
 };

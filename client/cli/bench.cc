@@ -106,6 +106,12 @@ class Bench {
     const auto model = clients_[0]->GetModel();
     if (!model.ok()) return model.status();
     report_.model = *model;
+    report_.started = absl::Now();
+    MakePool();
+    if (options_.open_sessions) {
+      const absl::Status status = OpenSessions();
+      if (!status.ok()) return status;
+    }
     if (options_.metrics_url != kMetricsOff) {
       auto metrics = FindMetrics(options_, common_.server, model->fingerprint());
       if (absl::IsNotFound(metrics.status())) {
@@ -121,8 +127,39 @@ class Bench {
   }
 
  private:
+  void MakePool() {
+    if (options_.sessions == 0) return;
+    sessions_ = std::make_unique<bench::SessionPool>(bench::SessionPoolOptions{
+        .size = options_.sessions,
+        .turns = options_.session_turns,
+        .zipf = options_.session_zipf,
+        .seed = options_.seed,
+        .each_first = options_.open_sessions,
+        // Not those of an earlier run that kept its sessions.
+        .prefix = absl::StrCat("bench-", absl::Hex(absl::ToUnixMillis(report_.started)), "-")});
+  }
+
+  absl::Status OpenSessions() {
+    const bench::Options options = bench::OpeningOf(options_);
+    const bench::Clock clock;
+    const auto arrivals = bench::MakeArrivals(options, {});
+    const bench::RequestMaker requests(options, {}, report_.model);
+    const bench::LoadResult result = RunLoad({.options = &options,
+                                              .clock = &clock,
+                                              .arrivals = arrivals.get(),
+                                              .sessions = sessions_.get(),
+                                              .requests = &requests});
+    const int64_t opened = result.summary.completed;
+    if (opened == options_.sessions) return absl::OkStatus();
+    std::string why;
+    for (const auto& [kind, count] : result.summary.failures) {
+      absl::StrAppend(&why, ", ", count, " × ", kind.first, " ", kind.second);
+    }
+    return absl::AbortedError(
+        absl::StrCat("only ", opened, " of ", options_.sessions, " sessions were opened", why));
+  }
+
   void Measure() {
-    report_.started = absl::Now();
     const bench::Clock clock;
     std::unique_ptr<bench::MetricsWatcher> watcher;
     if (metrics_) {
@@ -132,36 +169,29 @@ class Bench {
     }
     const auto arrivals = bench::MakeArrivals(options_, inputs_.trace);
     const bench::RequestMaker requests(options_, std::move(inputs_.prompts), report_.model);
-    std::unique_ptr<bench::SessionPool> sessions;
-    if (options_.sessions > 0) {
-      sessions = std::make_unique<bench::SessionPool>(bench::SessionPoolOptions{
-          .size = options_.sessions,
-          .turns = options_.session_turns,
-          .zipf = options_.session_zipf,
-          .seed = options_.seed,
-          // Not those of an earlier run that kept its sessions.
-          .prefix = absl::StrCat("bench-", absl::Hex(absl::ToUnixMillis(report_.started)), "-")});
-    }
     bench::Load::Parts parts{.options = &options_,
                              .clock = &clock,
                              .arrivals = arrivals.get(),
-                             .sessions = sessions.get(),
+                             .sessions = sessions_.get(),
                              .requests = &requests};
-    for (const auto& client : clients_) parts.clients.push_back(client.get());
     if (!inputs_.trace.empty()) {
       parts.trace_seconds = inputs_.trace.back().seconds / options_.trace_speed;
     }
-    {
-      bench::Load load(parts);
-      interrupts_.SetAction([&load] { load.Stop(); });
-      Progress progress(io_.err, io_.err_is_terminal);
-      report_.result =
-          load.Run([&](const bench::LoadProgress& now) { ShowProgress(now, progress); });
-      interrupts_.SetAction(nullptr);
-    }
+    report_.result = RunLoad(std::move(parts));
     if (watcher != nullptr) report_.watch = watcher->Stop();
     const bool there = report_.result.ended_by != bench::EndedBy::kUnreachable;
-    if (sessions != nullptr && there && !options_.keep_sessions) Delete(sessions->made());
+    if (sessions_ != nullptr && there && !options_.keep_sessions) Delete(sessions_->made());
+  }
+
+  bench::LoadResult RunLoad(bench::Load::Parts parts) {
+    for (const auto& client : clients_) parts.clients.push_back(client.get());
+    bench::Load load(parts);
+    interrupts_.SetAction([&load] { load.Stop(); });
+    Progress progress(io_.err, io_.err_is_terminal);
+    bench::LoadResult result =
+        load.Run([&](const bench::LoadProgress& now) { ShowProgress(now, progress); });
+    interrupts_.SetAction(nullptr);
+    return result;
   }
 
   // As far as they are still there.
@@ -183,6 +213,7 @@ class Bench {
   Interrupts interrupts_;  // Before any thread of gRPC's.
   std::vector<std::unique_ptr<client::Client>> clients_;
   Inputs inputs_;
+  std::unique_ptr<bench::SessionPool> sessions_;  // None without --sessions.
   std::optional<Metrics> metrics_;
   bench::Report report_;
 };

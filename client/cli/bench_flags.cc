@@ -98,6 +98,8 @@ void AddSessionFlags(CLI::App* app, bench::Options* o) {
                   "Choose the i-th session with weight 1/i^S; default 0, all alike")
       ->type_name("S")
       ->check(CLI::Range(0.0, 10.0));
+  app->add_flag("--open-sessions", o->open_sessions,
+                "Before the run, make all sessions by one short turn each");
   app->add_flag("--keep-sessions", o->keep_sessions, "Do not delete the sessions in the end");
 }
 

@@ -115,6 +115,7 @@ Examples:
   fermata bench -c 64 --prompt-tokens 128 -n 128 --duration 70s --warmup 10s
   fermata bench --rate 5 --sessions 10000 --session-zipf 1 --prompt-tokens 16:64 --requests 2000
   fermata bench --trace azure_llm_2023_conv.csv --trace-speed 0.2 --duration 5m --slo-ttft 2s
+  fermata bench --trace azure_llm_2023_conv.csv --sessions 10000 --open-sessions
   fermata bench -c 8 --prompts question.jsonl --json | jq .latency.inter_token.p99
 )";
 

@@ -303,6 +303,7 @@ TEST(ArgumentsTest, BenchReachesEveryOption) {
                                               "5",
                                               "--session-zipf",
                                               "1.5",
+                                              "--open-sessions",
                                               "--keep-sessions",
                                               "--duration",
                                               "90s",
@@ -335,6 +336,7 @@ TEST(ArgumentsTest, BenchReachesEveryOption) {
   EXPECT_EQ(o.sessions, 12);
   EXPECT_EQ(o.session_turns, 5);
   EXPECT_EQ(o.session_zipf, 1.5);
+  EXPECT_TRUE(o.open_sessions);
   EXPECT_TRUE(o.keep_sessions);
   EXPECT_EQ(o.duration, absl::Seconds(90));
   EXPECT_EQ(o.requests, 1000);

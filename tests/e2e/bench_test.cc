@@ -157,6 +157,24 @@ TEST_F(BenchTest, SessionsComeBack) {
   EXPECT_THAT(*client().ListAllSessions(), IsEmpty());
 }
 
+TEST_F(BenchTest, SessionsAreOpenedBefore) {
+  const double out = server().Metric(kTokensOut);
+  ChildProcess process(
+      "fermata", At(server(), {"-c", "3", "--sessions", "40", "--open-sessions", "--requests", "10",
+                               "--prompt-tokens", "2", "-n", "2", "--keep-sessions", "--json"}));
+  ASSERT_EQ(process.Wait(), 0) << process.errors();
+  const Json report = Json::parse(process.output());
+  // Each of the 40 with a token, which the report leaves out; then every turn finds its session.
+  EXPECT_EQ(server().Metric(kTokensOut) - out, 40 + 10 * 2);
+  EXPECT_EQ(report.at("tokens").at("received"), 20);
+  EXPECT_EQ(report.at("sessions").at("resumed_turns"), 10);
+  EXPECT_EQ(report.at("sessions").at("lost"), 0);
+  const auto sessions = client().ListAllSessions();
+  EXPECT_EQ(sessions->size(), 40u);
+  for (const v1::Session& session : *sessions)
+    EXPECT_TRUE(client().DeleteSession(session.id()).ok());
+}
+
 TEST_F(BenchTest, MoreClientsThanSessionsWait) {
   const Json report =
       Run({"-c", "3", "--sessions", "1", "--requests", "10", "--prompt-tokens", "2", "-n", "2"});
