@@ -11,7 +11,7 @@
 namespace fermata::bench {
 namespace {
 
-constexpr int64_t kMaxTokens = 1'000'000;
+constexpr int64_t kMaxTraceTokens = 1'000'000;
 constexpr char kAzureHeader[] = "TIMESTAMP,ContextTokens,GeneratedTokens";
 
 // The times are as the trace has them; ParseTrace counts them from the first.
@@ -56,8 +56,8 @@ Entry ParseMooncake(std::string_view line) {
 
 absl::Status Check(const TraceEntry& entry, const std::vector<TraceEntry>& before) {
   for (const int64_t tokens : {entry.prompt_tokens, entry.generate_tokens}) {
-    if (tokens < 0 || tokens > kMaxTokens) {
-      return Wrong(absl::StrCat(tokens, " is not a number of tokens from 0 to ", kMaxTokens));
+    if (tokens < 0 || tokens > kMaxTraceTokens) {
+      return Wrong(absl::StrCat(tokens, " is not a number of tokens from 0 to ", kMaxTraceTokens));
     }
   }
   if (!before.empty() && entry.seconds < before.back().seconds) {

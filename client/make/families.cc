@@ -9,7 +9,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int64_t kWorldVocab = 65536;  // Of RWKV's World models.
-constexpr int64_t kByteVocab = 256;
+constexpr int64_t kByteLevelVocab = 256;
 
 int64_t Heads(int64_t width, int64_t head_dim) { return std::max<int64_t>(width / head_dim, 1); }
 
@@ -172,7 +172,7 @@ Json MakeConfig(const Family& family, const Shape& shape) {
   family.add_fields(shape.hidden_size, config);
   config["tie_word_embeddings"] = false;
   // Id 0 of a World vocabulary ends a text; a byte that does so there is not.
-  if (shape.vocab_size != kByteVocab) {
+  if (shape.vocab_size != kByteLevelVocab) {
     config["bos_token_id"] = 0;
     config["eos_token_id"] = 0;
   }
