@@ -138,6 +138,9 @@ function(fermata_test name)
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
     ENVIRONMENT "${FERMATA_TEST_ENVIRONMENT}")
+  if("e2e" IN_LIST ARG_LABELS)
+    set_tests_properties(${name} PROPERTIES COST 1)  # They take longest, so they start first.
+  endif()
   if("threads" IN_LIST ARG_LABELS)
     add_dependencies(thread_tests ${name})
   endif()
