@@ -11,6 +11,7 @@
 #include "engine/base/aligned_buffer.h"
 #include "engine/base/status.h"
 #include "engine/kernels/matmul_backend.h"
+#include "engine/kernels/matmul_dispatch.h"
 #include "engine/kernels/matmul_rows.h"
 
 namespace fermata {
@@ -24,18 +25,22 @@ int64_t BlockBytes(BlockType type) { return 2 + (type == BlockType::kQ4_0 ? kGro
 
 std::unique_ptr<MatmulBackend> Pack(const float* weights, int64_t out_features, int64_t in_features,
                                     WeightType type) {
-  std::unique_ptr<MatmulBackend> backend;
+  const int64_t own_rows = OwnRows(type);
+  std::unique_ptr<MatmulBackend> library;
   switch (type) {
     case WeightType::kF32:
-      backend = PackOneDnn(weights, out_features, in_features);
-      return backend != nullptr ? std::move(backend)
+      // Narrow ones come in company, in which the library's threads would not work.
+      if (own_rows == kNoRows && std::min(out_features, in_features) > kNarrow) {
+        library = PackOneDnn(weights, out_features, in_features);
+      }
+      return library != nullptr ? std::move(library)
                                 : PackPanels(weights, out_features, in_features);
     case WeightType::kBf16:
-      backend = PackBf16OneDnn(weights, out_features, in_features);
-      return backend != nullptr ? std::move(backend)
+      if (own_rows == kNoRows) library = PackBf16OneDnn(weights, out_features, in_features);
+      return library != nullptr ? std::move(library)
                                 : PackBf16Lines(weights, out_features, in_features);
     case WeightType::kInt8:
-      return PackInt8(weights, out_features, in_features);
+      return PackInt8(weights, out_features, in_features, own_rows);
     case WeightType::kInt4:
       return PackInt4(weights, out_features, in_features);
   }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <span>
 
@@ -92,21 +91,16 @@ std::unique_ptr<MatmulBackend> PackOneDnn(const float* weights, int64_t out_feat
 std::unique_ptr<MatmulBackend> PackBf16Lines(const float* weights, int64_t out_features,
                                              int64_t in_features, bool use_dot_products = true);
 
-// bfloat16. oneDNN on matrix tiles (or, as tests want it, `without_tiles` too): a product for each
-// 1024 of in_features, as its sums of more depend on the number of rows, and those added in order.
-// Null where it has none, or where a row would depend on the others all the same. Without tiles
-// PackBf16Lines is faster at any number of rows (matmul_bench --benchmark_filter='bf16/'): one core
-// of an AMD EPYC did 768 x 3072 at 1, 8, 64 and 256 rows in 151, 198, 1,371 and 5,521 µs, and the
-// library in 257, 313, 1,605 and 6,227. The two must not be mixed: they add in another order.
+// bfloat16. oneDNN: a product for each 1024 of in_features, as its sums of more depend on the number
+// of rows, and those added in order. Null where it has none, or where a row would depend on the
+// others all the same.
 std::unique_ptr<MatmulBackend> PackBf16OneDnn(const float* weights, int64_t out_features,
-                                              int64_t in_features, bool without_tiles = false);
+                                              int64_t in_features);
 
-// int8, a scale for each output feature. From `library_rows` rows on oneDNN multiplies, where it has
-// an exact product; the bits are the same. The default is measured (matmul_int8.cc).
-inline constexpr int64_t kMeasuredRows = -1;
-inline constexpr int64_t kNeverRows = std::numeric_limits<int64_t>::max();
+// int8, a scale for each output feature. More than `own_rows` rows are multiplied by oneDNN, where it
+// has an exact product; the bits are the same.
 std::unique_ptr<MatmulBackend> PackInt8(const float* weights, int64_t out_features,
-                                        int64_t in_features, int64_t library_rows = kMeasuredRows);
+                                        int64_t in_features, int64_t own_rows);
 
 // int4, a scale for each 32 of a row.
 std::unique_ptr<MatmulBackend> PackInt4(const float* weights, int64_t out_features,

@@ -242,9 +242,9 @@ std::unique_ptr<MatmulBackend> PackBf16Lines(const float* weights, int64_t out_f
 }
 
 std::unique_ptr<MatmulBackend> PackBf16OneDnn(const float* weights, int64_t out_features,
-                                              int64_t in_features, bool without_tiles) {
+                                              int64_t in_features) {
   auto parts = Bf16OneDnn::Parts(out_features, in_features);
-  if (parts.empty() || !(without_tiles || parts[0].library->uses_tiles())) return nullptr;
+  if (parts.empty()) return nullptr;
   return std::make_unique<Bf16OneDnn>(weights, out_features, in_features, std::move(parts));
 }
 

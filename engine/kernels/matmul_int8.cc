@@ -7,6 +7,7 @@
 #include "engine/base/parallel.h"
 #include "engine/kernels/huge_buffer.h"
 #include "engine/kernels/matmul_backend.h"
+#include "engine/kernels/matmul_dispatch.h"
 #include "engine/kernels/matmul_library.h"
 #include "engine/kernels/matmul_rows.h"
 
@@ -73,31 +74,20 @@ HWY_EXPORT(MultiplyInt8);
 HWY_EXPORT(ScaleInt8);
 
 constexpr int64_t kWordNumbers = 4;
-// From how many rows on oneDNN is the faster. With VNNI it never is: one core of an AMD EPYC did 768
-// x 3072 at 1, 8, 64 and 256 rows in 81, 111, 711 and 2,865 µs, and the library in 92, 154, 842 and
-// 3,419. On tiles it is as soon as there are more rows than one pass of ours over the weights takes.
-//   matmul_bench --benchmark_filter='int8/(lines|library)/'
-constexpr int64_t kTileRows = 7;
-int64_t MeasuredRows(const LibraryProduct& library) {
-  return library.uses_tiles() ? kTileRows : kNeverRows;
-}
-
 class Int8Matrix : public MatmulBackend {
  public:
-  Int8Matrix(const float* weights, int64_t out_features, int64_t in_features, int64_t library_rows)
+  Int8Matrix(const float* weights, int64_t out_features, int64_t in_features, int64_t own_rows)
       : MatmulBackend(out_features, in_features),
         padded_(RoundUp(in_features, kWordNumbers * kLineMultiple)),
         panels_(RoundUp(out_features, kLineColumns) / kLineColumns),
         packed_(panels_ * panel_bytes()),
         scales_(panels_ * kLineColumns),
         offsets_(panels_ * kLineColumns) {
-    if (library_rows != kNeverRows) {
+    if (own_rows != kAllRows) {
       library_ = LibraryProduct::For({LibraryTypes::kInt8, out_features, padded_});
     }
     if (library_ != nullptr && library_->packed_bytes() != packed_.bytes()) library_ = nullptr;
-    if (library_ != nullptr) {
-      library_rows_ = library_rows == kMeasuredRows ? MeasuredRows(*library_) : library_rows;
-    }
+    if (library_ != nullptr) own_rows_ = own_rows;
     ParallelFor(panels_, kLineColumns * in_features * 8, [&](int64_t begin, int64_t end) {
       for (int64_t panel = begin; panel < end; ++panel) PackPanel(weights, panel);
     });
@@ -108,7 +98,7 @@ class Int8Matrix : public MatmulBackend {
   }
   RowFormat row_format() const override { return RowFormat::kInt8; }
   Way WayFor(int64_t rows) const override {
-    return rows >= library_rows_ ? Way::kWholeThenPieces : Way::kPieces;
+    return rows > own_rows_ ? Way::kWholeThenPieces : Way::kPieces;
   }
   // A float32 product does a quarter as much at a time, and reads four times the bytes.
   int64_t piece_work() const override { return kPieceColumns * in_features_ / 4; }
@@ -170,14 +160,14 @@ class Int8Matrix : public MatmulBackend {
   AlignedBuffer<float> scales_;     // Of the output features.
   AlignedBuffer<int32_t> offsets_;  // -128 times the sum of an output feature's weights.
   const LibraryProduct* library_ = nullptr;
-  int64_t library_rows_ = kNeverRows;
+  int64_t own_rows_ = kAllRows;
 };
 
 }  // namespace
 
 std::unique_ptr<MatmulBackend> PackInt8(const float* weights, int64_t out_features,
-                                        int64_t in_features, int64_t library_rows) {
-  return std::make_unique<Int8Matrix>(weights, out_features, in_features, library_rows);
+                                        int64_t in_features, int64_t own_rows) {
+  return std::make_unique<Int8Matrix>(weights, out_features, in_features, own_rows);
 }
 
 }  // namespace fermata

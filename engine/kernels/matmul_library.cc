@@ -72,12 +72,10 @@ class OneDnnProduct : public LibraryProduct {
     const Description description =
         Describe(64, {{shape.in_features, shape.out_features}, types_.weights, types_.packed});
     packed_ = description.weights_desc();
-    uses_tiles_ = Name(description).find("amx") != Name(description).npos;
     row_invariant_ = HasBlockedKernel(description) && RowsAreInvariant();
   }
 
   bool row_invariant() const { return row_invariant_; }
-  bool uses_tiles() const override { return uses_tiles_; }
   size_t packed_bytes() const override { return packed_.get_size(); }
 
   void Pack(const float* weights, void* packed) const override {
@@ -197,7 +195,6 @@ class OneDnnProduct : public LibraryProduct {
   LibraryShape shape_;
   Types types_;
   dnnl::memory::desc packed_;
-  bool uses_tiles_ = false;
   bool row_invariant_ = false;
   mutable std::mutex mutex_;
   mutable std::map<std::pair<int64_t, int>, Primitive> primitives_;  // By rows and threads.
@@ -214,6 +211,20 @@ std::unique_ptr<OneDnnProduct> TryProduct(const LibraryShape& shape) {
 }
 
 }  // namespace
+
+ProcessorClass LibraryProcessorClass() {
+  switch (dnnl::get_effective_cpu_isa()) {
+    case dnnl::cpu_isa::avx512_core_amx:
+      return ProcessorClass::kTiles;
+    case dnnl::cpu_isa::avx512_core_bf16:
+    case dnnl::cpu_isa::avx512_core_vnni:
+      return ProcessorClass::kVnni;
+    case dnnl::cpu_isa::avx512_core:
+      return ProcessorClass::kAvx512;
+    default:
+      return ProcessorClass::kAvx2;
+  }
+}
 
 const LibraryProduct* LibraryProduct::For(const LibraryShape& shape) {
   static auto& mutex = *new std::mutex;

@@ -5,10 +5,15 @@
 #include <cstdint>
 #include <tuple>
 
+#include "engine/kernels/matmul_dispatch.h"
+
 namespace fermata {
 
 // oneDNN's matrix products. matmul_library.cc alone includes the library, so that another version
 // is a change of that file.
+
+// What the library takes this processor for.
+ProcessorClass LibraryProcessorClass();
 
 // The types of x, W and y.
 enum class LibraryTypes {
@@ -38,9 +43,6 @@ class LibraryProduct {
   // blocked kernel for it, and where its result for a row would depend on the number of rows; the
   // library does not document what makes it so, so that is tried out.
   static const LibraryProduct* For(const LibraryShape& shape);
-
-  // Whether the processor's matrix tiles (AMX) do the work.
-  virtual bool uses_tiles() const = 0;
 
   // Packed weights. Those of kBf16 and kInt8 have the layout of matmul_lines.h, with in_features
   // rounded up to a line's multiple.

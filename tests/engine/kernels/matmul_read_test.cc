@@ -9,6 +9,7 @@
 
 #include "engine/kernels/matmul.h"
 #include "engine/kernels/matmul_backend.h"
+#include "engine/kernels/matmul_dispatch.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/kernels/stored_blocks.h"
@@ -116,7 +117,7 @@ TEST(ReadMatricesTest, CutsNumbersAndBlocksAlike) {
     ASSERT_EQ(matrices->size(), 3);
     const std::unique_ptr<MatmulBackend> whole =
         in_blocks ? PackBlocks(source.stored->blocks(), kTotal, kIn)
-                  : PackInt8(numbers.data(), kTotal, kIn);
+                  : PackInt8(numbers.data(), kTotal, kIn, kAllRows);
     const std::unique_ptr<MatmulBackend> wide = PackPanels(numbers.data(), kTotal, kIn);
     int64_t begin = 0;
     for (int part = 0; part < 3; ++part) {

@@ -11,6 +11,7 @@
 
 #include "engine/base/parallel.h"
 #include "engine/kernels/matmul_backend.h"
+#include "engine/kernels/matmul_dispatch.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/kernels/stored_blocks.h"
@@ -53,11 +54,11 @@ constexpr Backend kBackends[] = {
     {"Bf16LinesWithoutDotProducts",
      [](const float* w, int64_t out, int64_t in) { return PackBf16Lines(w, out, in, false); }},
     {"Bf16OneDnn",
-     [](const float* w, int64_t out, int64_t in) { return PackBf16OneDnn(w, out, in, true); }},
-    {"Int8", [](const float* w, int64_t out, int64_t in) { return PackInt8(w, out, in); }},
+     [](const float* w, int64_t out, int64_t in) { return PackBf16OneDnn(w, out, in); }},
     {"Int8Lines",
-     [](const float* w, int64_t out, int64_t in) { return PackInt8(w, out, in, kNeverRows); }},
-    {"Int8OneDnn", [](const float* w, int64_t out, int64_t in) { return PackInt8(w, out, in, 1); }},
+     [](const float* w, int64_t out, int64_t in) { return PackInt8(w, out, in, kAllRows); }},
+    {"Int8OneDnn",
+     [](const float* w, int64_t out, int64_t in) { return PackInt8(w, out, in, kNoRows); }},
     {"Int8Both", [](const float* w, int64_t out, int64_t in) { return PackInt8(w, out, in, 20); }},
     {"Int4", &PackInt4},
     {"Q8_0", &PackAsQ8_0},

@@ -11,6 +11,7 @@
 
 #include "engine/kernels/matmul.h"
 #include "engine/kernels/matmul_backend.h"
+#include "engine/kernels/matmul_dispatch.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/kernels/stored_blocks.h"
@@ -42,8 +43,9 @@ struct Backend {
 
 constexpr Backend kInt8Backends[] = {
     {"Int8Lines",
-     [](const float* w, int64_t out, int64_t in) { return PackInt8(w, out, in, kNeverRows); }},
-    {"Int8OneDnn", [](const float* w, int64_t out, int64_t in) { return PackInt8(w, out, in, 1); }},
+     [](const float* w, int64_t out, int64_t in) { return PackInt8(w, out, in, kAllRows); }},
+    {"Int8OneDnn",
+     [](const float* w, int64_t out, int64_t in) { return PackInt8(w, out, in, kNoRows); }},
 };
 
 constexpr Backend kBf16Backends[] = {
@@ -52,7 +54,7 @@ constexpr Backend kBf16Backends[] = {
     {"Bf16LinesWithoutDotProducts",
      [](const float* w, int64_t out, int64_t in) { return PackBf16Lines(w, out, in, false); }},
     {"Bf16OneDnn",
-     [](const float* w, int64_t out, int64_t in) { return PackBf16OneDnn(w, out, in, true); }},
+     [](const float* w, int64_t out, int64_t in) { return PackBf16OneDnn(w, out, in); }},
 };
 
 // Those whose kernels are ours, so that they can be held to an instruction set.
