@@ -246,7 +246,15 @@ void LongPrompt(benchmark::State& bench) {
                                     static_cast<double>(milliseconds.size());
 }
 
-BENCHMARK(Decode)->Arg(1)->Arg(8)->Arg(16)->Arg(64)->Arg(128)->ArgName("batch")->UseRealTime();
+BENCHMARK(Decode)
+    ->Arg(1)
+    ->Arg(8)
+    ->Arg(16)
+    ->Arg(64)
+    ->Arg(128)
+    ->ArgName("batch")
+    ->MeasureProcessCPUTime()
+    ->UseRealTime();
 BENCHMARK(LongPrompt)
     ->ArgsProduct({{1, 16}, {0, 25, 50, 100}, {2048}})
     ->ArgNames({"streams", "target_ms", "prompt"})

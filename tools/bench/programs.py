@@ -27,7 +27,8 @@ class Run:
     """One benchmark of Google Benchmark, over its repetitions."""
 
     rates: list[float]  # Items a second of real time.
-    cpu_rates: list[float]  # Items a second of the main thread's processor time.
+    # Items a second of processor time: the main thread's, or the process's where it asks for that.
+    cpu_rates: list[float]
     real_seconds: list[float]  # Of one iteration.
     counters: dict[str, float]  # Medians.
 
@@ -59,7 +60,7 @@ class Programs:
         flags: tuple[str, ...] = (), environment: dict[str, str] | None = None,
         timeout: float = 900,
     ) -> dict[str, Run]:
-        """Benchmarks whose name matches, by name without `/real_time`.
+        """Benchmarks whose name matches, by name without what Google Benchmark adds.
 
         Repetitions of all take turns, so that a moment in which the machine is busy with other
         things does not fall on one benchmark alone.
@@ -85,7 +86,7 @@ class Programs:
         command = [str(self.bin / name), *arguments]
         try:
             done = subprocess.run(
-                command, env=_environment(environment), stdin=subprocess.DEVNULL,
+                command, env={**os.environ, **(environment or {})}, stdin=subprocess.DEVNULL,
                 capture_output=True, text=True, errors="replace", timeout=timeout, check=False)
         except subprocess.TimeoutExpired as error:
             raise Failed(f"{name} took more than {timeout:.0f} s") from error
@@ -104,8 +105,7 @@ class Programs:
             started = time.monotonic()
             with log.open("wb") as errors:
                 process = subprocess.Popen(
-                    command, env=_environment(None), stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL, stderr=errors)
+                    command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors)
             try:
                 yield Server.wait_for(self, process, ports, log, started)
             finally:
@@ -163,6 +163,12 @@ class Server:
         except (OSError, ValueError) as error:
             raise Failed(f"fermata bench {' '.join(flags)}: {errors[-500:]}") from error
 
+    def cpu_seconds(self) -> float:
+        """Processor time that the process has taken."""
+        stat = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text()
+        fields = stat.rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def memory(self) -> tuple[int, int]:
         """Bytes of memory that the process holds, and has held at most."""
         fields = {}
@@ -172,18 +178,14 @@ class Server:
         return int(fields["VmRSS"][0]) * 1024, int(fields["VmHWM"][0]) * 1024
 
 
-def _environment(extra: dict[str, str] | None) -> dict[str, str]:
-    # Threads that spin would take the cores from what else is measured here.
-    return {**os.environ, "OMP_WAIT_POLICY": "passive", **(extra or {})}
-
-
 def _read_runs(entries: list[dict]) -> dict[str, Run]:
     by_name: dict[str, list[dict]] = {}
     for entry in entries:
         if entry.get("error_occurred"):
             raise Failed(f"{entry['name']}: {entry['error_message']}")
         if entry.get("run_type") == "iteration":
-            by_name.setdefault(entry["run_name"].removesuffix("/real_time"), []).append(entry)
+            name = entry["run_name"].removesuffix("/real_time").removesuffix("/process_time")
+            by_name.setdefault(name, []).append(entry)
     runs = {}
     for name, each in by_name.items():
         rates = [entry.get("items_per_second", 0.0) for entry in each]

@@ -52,7 +52,7 @@ def main() -> int:
             traces=options.traces)
         # What was measured of a tree that has changed since its commit says nothing of this one.
         if bench.kept.exists() and not options.quick and not commit.endswith("-changed"):
-            bench.results = json.loads(bench.kept.read_text())
+            bench.load()
         if options.again:
             for name in options.tables:
                 bench.results.pop(name, None)
@@ -70,37 +70,43 @@ def main() -> int:
                 "environment": {name: value for name, value in os.environ.items()
                                 if name.startswith(("OMP_", "GOMP_", "KMP_", "DNNL_", "ONEDNN_"))},
             },
-            "tables": {},
+            "tables": bench.about,
         }
         measured = {}
-        for name in options.tables:
-            measured[name] = _measure(bench, about, name)
+        for name, table in tables.ALL.items():
+            if name in options.tables:
+                measured[name] = _measure(bench, table)
+            elif name in bench.about:  # Of an earlier run; it has no time for more.
+                bench.begin(name, -1)
+                measured[name] = table.measure(bench)
             _write(stem, about, measured, bench.failures)
     if options.write_docs:
-        report.write_places(_DOCUMENT, about, measured)
+        report.write_places(_DOCUMENT, about, {
+            name: table for name, table in measured.items() if name in options.tables})
     print(report.markdown(about, measured))
     session.say(f"{stem}.md, {stem}.json")
     return _verdict(bench, measured)
 
 
-def _measure(bench: session.Session, about: dict, name: str) -> report.Table:
-    table = tables.ALL[name]
-    session.say(f"{name}: {table.TITLE}")
+def _measure(bench: session.Session, table) -> report.Table:
+    session.say(f"{table.NAME}: {table.TITLE}")
     load = machine.load(0.1 if bench.quick else 0.5)
     started, begin = datetime.datetime.now(datetime.timezone.utc), time.monotonic()
-    bench.begin(name, table.BUDGET)
+    bench.begin(table.NAME, table.BUDGET)
     measured = table.measure(bench)
     missing = measured.missing()
     if missing and not bench.quick:
         measured.notes.append(f"{missing} figures are missing: time was over, or a program failed.")
-    about["tables"][name] = {
-        "title": table.TITLE,
-        "about": table.ABOUT,
-        "command": f'make bench ARGS="{name}"',
-        "started": started.isoformat(timespec="seconds"),
-        "seconds": time.monotonic() - begin,
-        "load": load,
-    }
+    if bench.taken or table.NAME not in bench.about:
+        bench.about[table.NAME] = {
+            "title": table.TITLE,
+            "about": table.ABOUT,
+            "command": f'make bench ARGS="{table.NAME}"',
+            "started": started.isoformat(timespec="seconds"),
+            "seconds": time.monotonic() - begin,
+            "load": load,
+        }
+        bench.save()
     return measured
 
 
@@ -185,4 +191,7 @@ def _options() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except programs.Failed as failure:
+        sys.exit(f"FAILED {failure}")

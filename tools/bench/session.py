@@ -25,15 +25,28 @@ class Session:
     directories: models.Directories
     source: pathlib.Path
     quick: bool
-    kept: pathlib.Path  # JSON, by table and key.
+    kept: pathlib.Path  # `results` and `about` as JSON.
     traces: pathlib.Path | None = None  # A directory of them.
+    # By table: what was measured, by its key, and when and on how busy a machine.
     results: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    about: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     failures: list[str] = dataclasses.field(default_factory=list)
     table: str = ""
+    taken: int = 0  # Of the table, in this run.
     _until: float = 0  # When the table's time is over, of the monotonic clock.
+
+    def load(self) -> None:
+        kept = json.loads(self.kept.read_text())
+        self.results, self.about = kept["results"], kept["about"]
+
+    def save(self) -> None:
+        unfinished = self.kept.with_suffix(".unfinished")
+        unfinished.write_text(json.dumps({"results": self.results, "about": self.about}))
+        unfinished.rename(self.kept)
 
     def begin(self, table: str, budget: float) -> None:
         self.table = table
+        self.taken = 0
         self._until = time.monotonic() + budget
 
     def measure(self, key: str, take: Callable[[], Any]) -> Any:
@@ -54,9 +67,8 @@ class Session:
             self.failures.append(f"{self.table}: {key}: {failure}")
             say(f"  failed: {failure}")
             return None
-        unfinished = self.kept.with_suffix(".unfinished")
-        unfinished.write_text(json.dumps(self.results))
-        unfinished.rename(self.kept)
+        self.taken += 1
+        self.save()
         return results[key]
 
 
