@@ -7,12 +7,12 @@
 
 namespace fermata {
 
-// How many threads compute, decided here for ParallelFor and the matrix library alike (they share
-// one pool of OpenMP's). Work is counted in multiply-adds that find their operands in the cache.
+// How many threads compute, decided here for ParallelFor and the matrix library alike (which has
+// threads of its own, OpenMP's). Work is counted in multiply-adds that find their operands in the
+// cache.
 
-// Waking a thread and waiting for it took about 45 µs on a virtual machine of two cores: as long as
-// one core takes for this much work. With less for each thread, one thread is faster.
-inline constexpr int64_t kMinThreadWork = int64_t{1} << 21;
+// With less work than this for each thread, one thread is faster: about 5 µs.
+inline constexpr int64_t kMinThreadWork = int64_t{1} << 18;
 
 // Sets the number of threads that there may be, at least 1 (the default is the number of cores), and
 // how much work each must have. Call before the first forward pass.
@@ -21,6 +21,9 @@ int ComputeThreads();
 
 // The threads that so much work is worth: from 1 to ComputeThreads().
 int ThreadsFor(int64_t work);
+
+// The same for OpenMP's threads: waking one and waiting for it took about 45 µs.
+int OpenMpThreadsFor(int64_t work);
 
 // Makes a library that runs OpenMP by itself use `threads` threads when the calling thread calls it.
 // Cheap when nothing has changed.
