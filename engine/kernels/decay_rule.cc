@@ -15,63 +15,84 @@ HWY_BEFORE_NAMESPACE();
 namespace fermata {
 namespace HWY_NAMESPACE {
 
-// S and the numerator for the value columns of one vector, token after token. The sum over channels
-// goes into two accumulators, for the even and the odd ones, whatever the width of a vector.
-template <bool kPerChannel, bool kBonus, class D>
+// Vectors of value columns that a scan takes at once, as far as there are registers: rows of a state
+// that leaves the cache between two tokens are then read from one end to the other.
+constexpr int kWideVectors = kVectorLanes == 16 ? 8 : 2;
+
+// S and the numerator for the value columns of kVectors vectors, token after token. The sum over
+// channels goes into two accumulators, for the even and the odd ones, whatever the width and number
+// of vectors.
+template <bool kPerChannel, bool kBonus, int kVectors, class D>
 HWY_INLINE void ScanColumns(D d, const DecayRun& run, int64_t column) {
+  constexpr int64_t kColumns = hn::MaxLanes(D());
   const Decays decays = DecaysOf(run);
-  const int64_t stride = run.value_dim;
+  float* HWY_RESTRICT S = run.S + column;
   auto shared_decay = hn::Set(d, 1.0f);
   for (int64_t t = 0; t < run.count; ++t) {
     const float* HWY_RESTRICT q = run.q + t * run.q_stride;
     const float* HWY_RESTRICT k = run.k + t * run.k_stride;
     const float* HWY_RESTRICT w = decays.At(t);
-    float* HWY_RESTRICT s = run.S + column;
-    const auto v = hn::LoadU(d, run.v + t * run.v_stride + column);
     if (!kPerChannel && decays.values != nullptr) shared_decay = hn::Set(d, *w);
-    auto even = hn::Zero(d);
-    auto odd = hn::Zero(d);
-    const auto advance = [&](int64_t i, auto before) HWY_ATTR {
+    hn::Vec<D> values[kVectors];
+    hn::Vec<D> even[kVectors];
+    hn::Vec<D> odd[kVectors];
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      values[v] = hn::LoadU(d, run.v + t * run.v_stride + column + v * kColumns);
+      even[v] = odd[v] = hn::Zero(d);
+    }
+    const auto advance = [&](int64_t i, hn::Vec<D>(&sums)[kVectors]) HWY_ATTR
+        __attribute__((always_inline)) {
+      float* HWY_RESTRICT row = S + i * run.value_dim;
       const auto decay = kPerChannel ? hn::Set(d, w[i]) : shared_decay;
-      return hn::MulAdd(hn::Set(d, k[i]), v, hn::Mul(decay, before));
+      const auto k_i = hn::Set(d, k[i]);
+      const auto q_i = hn::Set(d, q[i]);
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) {
+        const auto before = hn::LoadU(d, row + v * kColumns);
+        const auto after = hn::MulAdd(k_i, values[v], hn::Mul(decay, before));
+        hn::StoreU(after, d, row + v * kColumns);
+        sums[v] = hn::MulAdd(q_i, kBonus ? before : after, sums[v]);
+      }
     };
     int64_t i = 0;
-    for (; i + 2 <= run.key_dim; i += 2, s += 2 * stride) {
-      const auto before0 = hn::LoadU(d, s);
-      const auto before1 = hn::LoadU(d, s + stride);
-      const auto after0 = advance(i, before0);
-      const auto after1 = advance(i + 1, before1);
-      hn::StoreU(after0, d, s);
-      hn::StoreU(after1, d, s + stride);
-      even = hn::MulAdd(hn::Set(d, q[i]), kBonus ? before0 : after0, even);
-      odd = hn::MulAdd(hn::Set(d, q[i + 1]), kBonus ? before1 : after1, odd);
+    for (; i + 2 <= run.key_dim; i += 2) {
+      advance(i, even);
+      advance(i + 1, odd);
     }
-    if (i < run.key_dim) {
-      const auto before = hn::LoadU(d, s);
-      const auto after = advance(i, before);
-      hn::StoreU(after, d, s);
-      even = hn::MulAdd(hn::Set(d, q[i]), kBonus ? before : after, even);
+    if (i < run.key_dim) advance(i, even);
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      hn::StoreU(hn::Add(even[v], odd[v]), d, run.o + t * run.o_stride + column + v * kColumns);
     }
-    hn::StoreU(hn::Add(even, odd), d, run.o + t * run.o_stride + column);
   }
 }
 
-// Columns from `column` on: whole vectors first, then vectors of half the width for what is left.
-template <bool kPerChannel, bool kBonus, class D>
+// Columns from `column` on: several vectors at once first, then one, then vectors of half the width
+// for what is left.
+template <bool kPerChannel, bool kBonus, int kVectors, class D>
 void Scan(D d, const DecayRun& run, int64_t column) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (; column + lanes <= run.value_dim; column += lanes) {
-    ScanColumns<kPerChannel, kBonus>(d, run, column);
+  constexpr int64_t kColumns = kVectors * hn::MaxLanes(D());
+  for (; column + kColumns <= run.value_dim; column += kColumns) {
+    ScanColumns<kPerChannel, kBonus, kVectors>(d, run, column);
   }
-  if constexpr (hn::MaxLanes(D()) > 1) Scan<kPerChannel, kBonus>(hn::Half<D>(), run, column);
+  if constexpr (kVectors > 4) {
+    Scan<kPerChannel, kBonus, 4>(d, run, column);
+  } else if constexpr (kVectors > 1) {
+    Scan<kPerChannel, kBonus, 1>(d, run, column);
+  } else if constexpr (hn::MaxLanes(D()) > 1) {
+    Scan<kPerChannel, kBonus, 1>(hn::Half<D>(), run, column);
+  }
 }
 
 void DecayScan(const DecayRun& run) {
   const bool per_channel = DecaysOf(run).per_channel;
   if (run.bonus == nullptr) {
-    per_channel ? Scan<true, false>(kTag, run, 0) : Scan<false, false>(kTag, run, 0);
+    per_channel ? Scan<true, false, kWideVectors>(kTag, run, 0)
+                : Scan<false, false, kWideVectors>(kTag, run, 0);
   } else {
-    per_channel ? Scan<true, true>(kTag, run, 0) : Scan<false, true>(kTag, run, 0);
+    per_channel ? Scan<true, true, kWideVectors>(kTag, run, 0)
+                : Scan<false, true, kWideVectors>(kTag, run, 0);
   }
 }
 

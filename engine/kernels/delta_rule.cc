@@ -18,80 +18,111 @@ HWY_BEFORE_NAMESPACE();
 namespace fermata {
 namespace HWY_NAMESPACE {
 
-// xᵀ S for the value columns of one vector. Here and below a sum over channels goes into two
-// accumulators, for the even and the odd ones, whatever the width of a vector.
-template <class D>
-HWY_INLINE hn::Vec<D> ReadColumns(D d, const float* HWY_RESTRICT x, const float* HWY_RESTRICT s,
-                                  const DeltaRun& run) {
-  auto even = hn::Zero(d);
-  auto odd = hn::Zero(d);
+// Vectors of value columns that a scan takes at once, as far as there are registers: rows of a state
+// that leaves the cache between two tokens are then read from one end to the other.
+constexpr int kWideVectors = kVectorLanes == 16 ? 4 : 2;
+
+// u = xᵀ S for the value columns of kVectors vectors. Here and below a sum over channels goes into
+// two accumulators, for the even and the odd ones, whatever the width and number of vectors.
+template <class D, int kVectors>
+HWY_INLINE void ReadColumns(D d, const float* HWY_RESTRICT x, const float* HWY_RESTRICT s,
+                            const DeltaRun& run, hn::Vec<D> (&u)[kVectors]) {
+  constexpr int64_t kColumns = hn::MaxLanes(D());
+  hn::Vec<D> odd[kVectors];
+#pragma GCC unroll 16
+  for (int v = 0; v < kVectors; ++v) u[v] = odd[v] = hn::Zero(d);
+  const auto add = [&](int64_t i, hn::Vec<D>(&sums)[kVectors]) HWY_ATTR
+      __attribute__((always_inline)) {
+    const auto factor = hn::Set(d, x[i]);
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      sums[v] = hn::MulAdd(factor, hn::LoadU(d, s + i * run.value_dim + v * kColumns), sums[v]);
+    }
+  };
   int64_t i = 0;
-  for (; i + 2 <= run.key_dim; i += 2, s += 2 * run.value_dim) {
-    even = hn::MulAdd(hn::Set(d, x[i]), hn::LoadU(d, s), even);
-    odd = hn::MulAdd(hn::Set(d, x[i + 1]), hn::LoadU(d, s + run.value_dim), odd);
+  for (; i + 2 <= run.key_dim; i += 2) {
+    add(i, u);
+    add(i + 1, odd);
   }
-  if (i < run.key_dim) even = hn::MulAdd(hn::Set(d, x[i]), hn::LoadU(d, s), even);
-  return hn::Add(even, odd);
+  if (i < run.key_dim) add(i, u);
+#pragma GCC unroll 16
+  for (int v = 0; v < kVectors; ++v) u[v] = hn::Add(u[v], odd[v]);
 }
 
-// S and o for the value columns of one vector, token after token.
-template <bool kPerChannel, bool kOwnB, class D>
+// S and o for the value columns of kVectors vectors, token after token.
+template <bool kPerChannel, bool kOwnB, int kVectors, class D>
 HWY_INLINE void ScanColumns(D d, const DeltaRun& run, int64_t column) {
+  constexpr int64_t kColumns = hn::MaxLanes(D());
   const Decays decays = DecaysOf(run);
-  const int64_t stride = run.value_dim;
+  float* HWY_RESTRICT S = run.S + column;
   auto shared_decay = hn::Set(d, 1.0f);
   for (int64_t t = 0; t < run.count; ++t) {
     const float* HWY_RESTRICT q = run.q + t * run.q_stride;
     const float* HWY_RESTRICT k = run.k + t * run.k_stride;
     const float* HWY_RESTRICT b = kOwnB ? run.b + t * run.b_stride : nullptr;
     const float* HWY_RESTRICT w = decays.At(t);
-    float* HWY_RESTRICT s = run.S + column;
-    const auto u = ReadColumns(d, run.a + t * run.a_stride, s, run);
-    auto v = hn::LoadU(d, run.v + t * run.v_stride + column);
-    if (!kOwnB) v = hn::Sub(v, u);
+    hn::Vec<D> u[kVectors];
+    hn::Vec<D> values[kVectors];
+    hn::Vec<D> even[kVectors];
+    hn::Vec<D> odd[kVectors];
+    ReadColumns(d, run.a + t * run.a_stride, S, run, u);
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      values[v] = hn::LoadU(d, run.v + t * run.v_stride + column + v * kColumns);
+      if (!kOwnB) values[v] = hn::Sub(values[v], u[v]);
+      even[v] = odd[v] = hn::Zero(d);
+    }
     if (!kPerChannel && decays.values != nullptr) shared_decay = hn::Set(d, *w);
-    auto even = hn::Zero(d);
-    auto odd = hn::Zero(d);
-    const auto advance = [&](int64_t i, const float* row) HWY_ATTR {
+    const auto advance = [&](int64_t i, hn::Vec<D>(&sums)[kVectors]) HWY_ATTR
+        __attribute__((always_inline)) {
+      float* HWY_RESTRICT row = S + i * run.value_dim;
       const auto decay = kPerChannel ? hn::Set(d, w[i]) : shared_decay;
-      const auto after = hn::MulAdd(hn::Set(d, k[i]), v, hn::Mul(decay, hn::LoadU(d, row)));
-      if constexpr (!kOwnB) return after;
-      return hn::MulAdd(hn::Set(d, b[i]), u, after);
+      const auto k_i = hn::Set(d, k[i]);
+      const auto q_i = hn::Set(d, q[i]);
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) {
+        auto after = hn::MulAdd(k_i, values[v], hn::Mul(decay, hn::LoadU(d, row + v * kColumns)));
+        if constexpr (kOwnB) after = hn::MulAdd(hn::Set(d, b[i]), u[v], after);
+        hn::StoreU(after, d, row + v * kColumns);
+        sums[v] = hn::MulAdd(q_i, after, sums[v]);
+      }
     };
     int64_t i = 0;
-    for (; i + 2 <= run.key_dim; i += 2, s += 2 * stride) {
-      const auto after0 = advance(i, s);
-      const auto after1 = advance(i + 1, s + stride);
-      hn::StoreU(after0, d, s);
-      hn::StoreU(after1, d, s + stride);
-      even = hn::MulAdd(hn::Set(d, q[i]), after0, even);
-      odd = hn::MulAdd(hn::Set(d, q[i + 1]), after1, odd);
+    for (; i + 2 <= run.key_dim; i += 2) {
+      advance(i, even);
+      advance(i + 1, odd);
     }
-    if (i < run.key_dim) {
-      const auto after = advance(i, s);
-      hn::StoreU(after, d, s);
-      even = hn::MulAdd(hn::Set(d, q[i]), after, even);
+    if (i < run.key_dim) advance(i, even);
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      hn::StoreU(hn::Add(even[v], odd[v]), d, run.o + t * run.o_stride + column + v * kColumns);
     }
-    hn::StoreU(hn::Add(even, odd), d, run.o + t * run.o_stride + column);
   }
 }
 
-// Columns from `column` on: whole vectors first, then vectors of half the width for what is left.
-template <bool kPerChannel, bool kOwnB, class D>
+// Columns from `column` on: several vectors at once first, then one, then vectors of half the width
+// for what is left.
+template <bool kPerChannel, bool kOwnB, int kVectors, class D>
 void Scan(D d, const DeltaRun& run, int64_t column) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (; column + lanes <= run.value_dim; column += lanes) {
-    ScanColumns<kPerChannel, kOwnB>(d, run, column);
+  constexpr int64_t kColumns = kVectors * hn::MaxLanes(D());
+  for (; column + kColumns <= run.value_dim; column += kColumns) {
+    ScanColumns<kPerChannel, kOwnB, kVectors>(d, run, column);
   }
-  if constexpr (hn::MaxLanes(D()) > 1) Scan<kPerChannel, kOwnB>(hn::Half<D>(), run, column);
+  if constexpr (kVectors > 1) {
+    Scan<kPerChannel, kOwnB, 1>(d, run, column);
+  } else if constexpr (hn::MaxLanes(D()) > 1) {
+    Scan<kPerChannel, kOwnB, 1>(hn::Half<D>(), run, column);
+  }
 }
 
 void DeltaScan(const DeltaRun& run) {
   const bool per_channel = DecaysOf(run).per_channel;
   if (run.b == nullptr) {
-    per_channel ? Scan<true, false>(kTag, run, 0) : Scan<false, false>(kTag, run, 0);
+    per_channel ? Scan<true, false, kWideVectors>(kTag, run, 0)
+                : Scan<false, false, kWideVectors>(kTag, run, 0);
   } else {
-    per_channel ? Scan<true, true>(kTag, run, 0) : Scan<false, true>(kTag, run, 0);
+    per_channel ? Scan<true, true, kWideVectors>(kTag, run, 0)
+                : Scan<false, true, kWideVectors>(kTag, run, 0);
   }
 }
 
