@@ -1,6 +1,7 @@
 #include "engine/kernels/elementwise.h"
 
 #include <cmath>
+#include <cstring>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/elementwise.cc"
@@ -33,6 +34,24 @@ void ShiftImpl(float addend, float* y, int64_t count) {
 void MultiplyAddImpl(float factor, const float* x, float* y, int64_t count) {
   const Vec scale = hn::Set(kTag, factor);
   Map(x, y, y, count, [scale](Vec a, Vec b) { return hn::MulAdd(scale, a, b); });
+}
+
+void BlendImpl(const float* share, const float* from, const float* to, float* y, int64_t count) {
+  const auto blend = [](Vec part, Vec a, Vec b) { return hn::MulAdd(part, hn::Sub(b, a), a); };
+  int64_t i = 0;
+  for (; i + kVectorLanes <= count; i += kVectorLanes) {
+    const Vec a = hn::LoadU(kTag, from + i);
+    hn::StoreU(blend(hn::LoadU(kTag, share + i), a, hn::LoadU(kTag, to + i)), kTag, y + i);
+  }
+  if (i == count) return;
+  HWY_ALIGN float rest[3][kVectorLanes] = {};
+  const size_t bytes = (count - i) * sizeof(float);
+  std::memcpy(rest[0], share + i, bytes);
+  std::memcpy(rest[1], from + i, bytes);
+  std::memcpy(rest[2], to + i, bytes);
+  hn::Store(blend(hn::Load(kTag, rest[0]), hn::Load(kTag, rest[1]), hn::Load(kTag, rest[2])), kTag,
+            rest[0]);
+  std::memcpy(y + i, rest[0], bytes);
 }
 
 void ExpImpl(const float* x, float* y, int64_t count) {
@@ -146,6 +165,7 @@ HWY_EXPORT(MultiplyImpl);
 HWY_EXPORT(ScaleImpl);
 HWY_EXPORT(ShiftImpl);
 HWY_EXPORT(MultiplyAddImpl);
+HWY_EXPORT(BlendImpl);
 HWY_EXPORT(ExpImpl);
 HWY_EXPORT(ExpOfSumImpl);
 HWY_EXPORT(SinImpl);
@@ -178,6 +198,10 @@ void Shift(float addend, float* y, int64_t count) {
 
 void MultiplyAdd(float factor, const float* x, float* y, int64_t count) {
   HWY_DYNAMIC_DISPATCH(MultiplyAddImpl)(factor, x, y, count);
+}
+
+void Blend(const float* share, const float* from, const float* to, float* y, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(BlendImpl)(share, from, to, y, count);
 }
 
 void Exp(const float* x, float* y, int64_t count) { HWY_DYNAMIC_DISPATCH(ExpImpl)(x, y, count); }

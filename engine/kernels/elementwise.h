@@ -27,6 +27,9 @@ void Shift(float addend, float* y, int64_t count);
 // y += factor · x, fused.
 void MultiplyAdd(float factor, const float* x, float* y, int64_t count);
 
+// y = from + share · (to - from), the product fused with the sum.
+void Blend(const float* share, const float* from, const float* to, float* y, int64_t count);
+
 // y = e^x, within 2 ulp; +∞ from the largest float on.
 void Exp(const float* x, float* y, int64_t count);
 

@@ -71,6 +71,12 @@ void Activate(Activation activation, float* x, int64_t count) {
   }
 }
 
+Finish Activated(Activation activation) {
+  if (activation == Activation::kIdentity) return {};
+  return
+      [activation](int64_t, int64_t, float* y, int64_t count) { Activate(activation, y, count); };
+}
+
 void ActivateAndMultiply(Activation activation, float* gate, float* x, int64_t count) {
   if (activation == Activation::kSilu) return SiluMultiply(gate, x, x, count);
   Activate(activation, gate, count);

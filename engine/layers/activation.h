@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/config_reader.h"
+#include "engine/kernels/matmul.h"
 
 namespace fermata {
 
@@ -33,6 +34,9 @@ absl::StatusOr<Activation> ReadActivation(ConfigReader& config, std::string_view
 
 // x[i] = activation(x[i]).
 void Activate(Activation activation, float* x, int64_t count);
+
+// The same on what a product gives; nothing for the identity.
+Finish Activated(Activation activation);
 
 // x[i] *= activation(gate[i]); `gate` is left with unspecified values.
 void ActivateAndMultiply(Activation activation, float* gate, float* x, int64_t count);

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/base/parallel.h"
 #include "engine/base/status.h"
 
 namespace fermata {
@@ -70,6 +71,7 @@ absl::StatusOr<HeadOutput> HeadOutput::Read(const WeightScope& weights,
   const int64_t width = options.num_heads * options.head_dim;
   HeadOutput output;
   output.num_heads_ = options.num_heads;
+  output.width_ = width;
   output.gate_activation_ = options.gate_activation;
   if (!options.norm_names.empty()) {
     const auto& names = options.norm_names;
@@ -90,11 +92,18 @@ absl::StatusOr<HeadOutput> HeadOutput::Read(const WeightScope& weights,
   return output;
 }
 
-void HeadOutput::Apply(const float* x, int64_t rows, float* o, float* y, Arena& arena) const {
-  if (norm_.has_value()) norm_->Apply(o, rows * num_heads_, o);
-  if (gate_.has_value()) {
-    ActivateAndMultiply(gate_activation_, gate_->Apply(x, rows, arena), o,
-                        rows * gate_->out_features());
+float* HeadOutput::AddGate(const float* x, LinearGroup& group) const {
+  return gate_.has_value() ? group.Add(*gate_, x) : nullptr;
+}
+
+void HeadOutput::Apply(float* gate, int64_t rows, float* o, float* y) const {
+  if (norm_.has_value() || gate != nullptr) {
+    ParallelFor(rows, width_ * kGateWork, [&](int64_t begin, int64_t end) {
+      float* o_rows = o + begin * width_;
+      if (norm_.has_value()) norm_->Apply(o_rows, (end - begin) * num_heads_, o_rows);
+      if (gate == nullptr) return;
+      ActivateAndMultiply(gate_activation_, gate + begin * width_, o_rows, (end - begin) * width_);
+    });
   }
   output_.Apply(o, rows, y);
 }

@@ -23,6 +23,9 @@ namespace fermata {
 
 inline constexpr int64_t kMaxHeads = 4096;
 
+// What normalising and gating a number of the output are worth in multiply-adds (base/parallel.h).
+inline constexpr int64_t kGateWork = 32;
+
 // | config             | meaning                                                              |
 // | ------------------ | -------------------------------------------------------------------- |
 // | num_heads          | heads of q, and of the state                                         |
@@ -86,12 +89,17 @@ class HeadOutput {
   static absl::StatusOr<HeadOutput> Read(const WeightScope& weights,
                                          const HeadOutputOptions& options);
 
-  // y [rows, hidden_size] for the layer's input x [rows, hidden_size] and o [rows, num_heads,
-  // head_dim], which is left with unspecified values.
-  void Apply(const float* x, int64_t rows, float* o, float* y, Arena& arena) const;
+  // The gate of the layer's input x [rows, hidden_size], computed with the others of `group`; null
+  // without one.
+  float* AddGate(const float* x, LinearGroup& group) const;
+
+  // y [rows, hidden_size] for o [rows, num_heads, head_dim] and what AddGate gave, which are left
+  // with unspecified values.
+  void Apply(float* gate, int64_t rows, float* o, float* y) const;
 
  private:
   int64_t num_heads_ = 0;
+  int64_t width_ = 0;  // Of all heads.
   std::optional<Norm> norm_;
   std::optional<Linear> gate_;
   Activation gate_activation_ = Activation::kSilu;

@@ -6,6 +6,7 @@
 
 #include "engine/base/status.h"
 #include "engine/kernels/elementwise.h"
+#include "engine/layers/part_clock.h"
 
 namespace fermata {
 
@@ -45,17 +46,37 @@ absl::StatusOr<std::vector<Linear>> Linear::ReadParts(const WeightScope& weights
   return parts;
 }
 
-void Linear::Apply(const float* x, int64_t rows, float* y) const {
-  matrix_.Multiply(x, rows, y);
-  if (bias_.empty()) return;
-  for (int64_t row = 0; row < rows; ++row)
-    Add(bias_.data(), y + row * out_features(), out_features());
+Product Linear::ToProduct(const float* x, float* y, Finish then) const {
+  Product product = {.matrix = &matrix_, .x = x, .y = y, .finish = std::move(then)};
+  if (bias_.empty()) return product;
+  product.finish = [bias = bias_.data(), next = std::move(product.finish)](
+                       int64_t row, int64_t column, float* piece, int64_t count) {
+    Add(bias + column, piece, count);
+    if (next != nullptr) next(row, column, piece, count);
+  };
+  return product;
 }
 
-float* Linear::Apply(const float* x, int64_t rows, Arena& arena) const {
+void Linear::Apply(const float* x, int64_t rows, float* y, Finish then) const {
+  const Product product = ToProduct(x, y, std::move(then));
+  MultiplyTimed({&product, 1}, rows);
+}
+
+float* Linear::Apply(const float* x, int64_t rows, Arena& arena, Finish then) const {
   float* y = arena.Floats(rows * out_features());
-  Apply(x, rows, y);
+  Apply(x, rows, y, std::move(then));
   return y;
+}
+
+float* LinearGroup::Add(const Linear& linear, const float* x, Finish then) {
+  float* y = arena_.Floats(rows_ * linear.out_features());
+  products_.push_back(linear.ToProduct(x, y, std::move(then)));
+  return y;
+}
+
+void LinearGroup::Run() {
+  MultiplyTimed(products_, rows_);
+  products_.clear();
 }
 
 absl::StatusOr<LowRank> LowRank::Read(const WeightScope& weights, std::string_view down,
@@ -71,10 +92,16 @@ absl::StatusOr<LowRank> LowRank::Read(const WeightScope& weights, std::string_vi
 float* LowRank::Apply(const float* x, int64_t rows, Arena& arena) const {
   float* y = arena.Floats(rows * up_.out_features());
   const Arena::Scope scope(arena);
-  float* inner = down_.Apply(x, rows, arena);
-  Activate(activation_, inner, rows * down_.out_features());
-  up_.Apply(inner, rows, y);
+  up_.Apply(down_.Apply(x, rows, arena, Activated(activation_)), rows, y);
   return y;
+}
+
+float* LowRank::AddDown(const float* x, LinearGroup& group) const {
+  return group.Add(down_, x, Activated(activation_));
+}
+
+float* LowRank::AddUp(const float* inner, LinearGroup& group, Finish then) const {
+  return group.Add(up_, inner, std::move(then));
 }
 
 }  // namespace fermata

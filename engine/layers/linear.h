@@ -28,17 +28,37 @@ class Linear {
                                                        std::initializer_list<int64_t> outs,
                                                        int64_t in, bool bias);
 
-  // y [rows, out] for x [rows, in]; they must not overlap.
-  void Apply(const float* x, int64_t rows, float* y) const;
+  // y [rows, out] for x [rows, in]; they must not overlap. `then` has the last word on y, see
+  // kernels/matmul.h.
+  void Apply(const float* x, int64_t rows, float* y, Finish then = {}) const;
   // The same, in scratch memory.
-  float* Apply(const float* x, int64_t rows, Arena& arena) const;
+  float* Apply(const float* x, int64_t rows, Arena& arena, Finish then = {}) const;
 
   int64_t out_features() const { return matrix_.out_features(); }
   int64_t in_features() const { return matrix_.in_features(); }
 
  private:
+  friend class LinearGroup;
+  Product ToProduct(const float* x, float* y, Finish then) const;
+
   PackedMatrix matrix_;
   AlignedBuffer<float> bias_;  // [out], or empty.
+};
+
+// Linear maps of the same number of rows that need not wait for one another, computed together as
+// kernels/matmul.h's MultiplyAll does. For one forward pass.
+class LinearGroup {
+ public:
+  LinearGroup(int64_t rows, Arena& arena) : rows_(rows), arena_(arena) {}
+
+  // What will be linear(x) [rows, out] once Run has returned, in scratch memory.
+  float* Add(const Linear& linear, const float* x, Finish then = {});
+  void Run();
+
+ private:
+  int64_t rows_;
+  Arena& arena_;
+  std::vector<Product> products_;
 };
 
 // The sizes of a LowRank.
@@ -59,6 +79,10 @@ class LowRank {
 
   // y [rows, out] for x [rows, in], in scratch memory.
   float* Apply(const float* x, int64_t rows, Arena& arena) const;
+
+  // The same in two steps, each with others: inner = activation(down(x)), then up(inner).
+  float* AddDown(const float* x, LinearGroup& group) const;
+  float* AddUp(const float* inner, LinearGroup& group, Finish then = {}) const;
 
  private:
   Linear down_;

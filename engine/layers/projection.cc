@@ -25,11 +25,10 @@ absl::StatusOr<Projection> Projection::Read(const WeightScope& weights, const st
   return projection;
 }
 
-float* Projection::Apply(std::span<const SequenceRows> sequences, const float* x, int64_t rows,
-                         Arena& arena) const {
-  float* projected = linear_.Apply(x, rows, arena);
-  if (!convolution_.has_value()) return projected;
-  return convolution_->Apply(sequences, projected, rows, arena);
+float* Projection::Convolve(std::span<const SequenceRows> sequences, float* product, int64_t rows,
+                            Arena& arena) const {
+  if (!convolution_.has_value()) return product;
+  return convolution_->Apply(sequences, product, rows, arena);
 }
 
 absl::StatusOr<ConvolutionConfig> ReadConvolution(ConfigReader& config, bool fallback) {
@@ -56,10 +55,14 @@ absl::StatusOr<QkvProjection> QkvProjection::Read(const WeightScope& weights,
 }
 
 QkvProjection::Rows QkvProjection::Apply(std::span<const SequenceRows> sequences, const float* x,
-                                         int64_t rows, Arena& arena) const {
-  return {.q = q_.Apply(sequences, x, rows, arena),
-          .k = k_.Apply(sequences, x, rows, arena),
-          .v = v_.Apply(sequences, x, rows, arena)};
+                                         int64_t rows, Arena& arena, LinearGroup& group) const {
+  float* q = q_.AddProduct(x, group);
+  float* k = k_.AddProduct(x, group);
+  float* v = v_.AddProduct(x, group);
+  group.Run();
+  return {.q = q_.Convolve(sequences, q, rows, arena),
+          .k = k_.Convolve(sequences, k, rows, arena),
+          .v = v_.Convolve(sequences, v, rows, arena)};
 }
 
 }  // namespace fermata

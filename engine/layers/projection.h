@@ -32,9 +32,11 @@ class Projection {
   static absl::StatusOr<Projection> Read(const WeightScope& weights, const std::string& letter,
                                          const ProjectionOptions& options, StateLayout& layout);
 
-  // [rows, out] for x [rows, in], in scratch memory. Moves the sequences' states.
-  float* Apply(std::span<const SequenceRows> sequences, const float* x, int64_t rows,
-               Arena& arena) const;
+  // What the product of x [rows, in] will be, with the others of `group`, in scratch memory.
+  float* AddProduct(const float* x, LinearGroup& group) const { return group.Add(linear_, x); }
+  // [rows, out] for that product, the same memory or other of scratch. Moves the sequences' states.
+  float* Convolve(std::span<const SequenceRows> sequences, float* product, int64_t rows,
+                  Arena& arena) const;
 
  private:
   Linear linear_;
@@ -70,14 +72,15 @@ class QkvProjection {
   static absl::StatusOr<QkvProjection> Read(const WeightScope& weights, const QkvOptions& options,
                                             StateLayout& layout);
 
-  // Of all rows, in scratch memory. Moves the sequences' states.
+  // Of all rows, in scratch memory. Moves the sequences' states. The products are computed with
+  // those that `group` has.
   struct Rows {
     float* q = nullptr;
     float* k = nullptr;
     float* v = nullptr;
   };
-  Rows Apply(std::span<const SequenceRows> sequences, const float* x, int64_t rows,
-             Arena& arena) const;
+  Rows Apply(std::span<const SequenceRows> sequences, const float* x, int64_t rows, Arena& arena,
+             LinearGroup& group) const;
 
  private:
   Projection q_, k_, v_;

@@ -10,6 +10,7 @@
 #include "engine/kernels/delta_rule.h"
 #include "engine/kernels/form.h"
 #include "engine/layers/heads.h"
+#include "engine/layers/part_clock.h"
 #include "engine/layers/sequence.h"
 
 namespace fermata {
@@ -61,16 +62,27 @@ int64_t RunHeads(std::span<const SequenceRows> sequences, const HeadWork& work, 
   // Heads go outermost, so that every thread gets its share of a long sequence.
   const auto num_sequences = static_cast<int64_t>(sequences.size());
   std::atomic<int64_t> clamps = 0;
-  ParallelFor(
-      work.num_heads * num_sequences, kStateWork * work.state_floats * work.rows / num_sequences,
-      [&](int64_t begin, int64_t end) {
-        int64_t clamped = 0;
-        for (int64_t pair = begin; pair < end; ++pair) {
-          const SequenceRows& sequence = sequences[pair % num_sequences];
-          clamped += Compute(make_run(sequence, pair / num_sequences), sequence.position, form);
-        }
-        clamps += clamped;
-      });
+  const auto run = [&] {
+    ParallelFor(
+        work.num_heads * num_sequences, kStateWork * work.state_floats * work.rows / num_sequences,
+        [&](int64_t begin, int64_t end) {
+          int64_t clamped = 0;
+          for (int64_t pair = begin; pair < end; ++pair) {
+            const SequenceRows& sequence = sequences[pair % num_sequences];
+            clamped += Compute(make_run(sequence, pair / num_sequences), sequence.position, form);
+          }
+          clamps += clamped;
+        });
+  };
+  if (PartClock* clock = PartClock::Current()) {
+    const int64_t states = num_sequences * work.num_heads * work.state_floats;
+    clock->Time("recurrence",
+                {.bytes = 2 * states * static_cast<int64_t>(sizeof(float)),
+                 .multiply_adds = 2 * work.rows * work.num_heads * work.state_floats},
+                run);
+  } else {
+    run();
+  }
   return clamps;
 }
 

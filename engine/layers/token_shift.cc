@@ -2,10 +2,18 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
+#include "engine/base/parallel.h"
 #include "engine/kernels/elementwise.h"
 
 namespace fermata {
+namespace {
+
+// What a number is worth in multiply-adds (base/parallel.h).
+constexpr int64_t kBlendWork = 3;
+
+}  // namespace
 
 TokenShift::TokenShift(int64_t dim, std::string state, StateLayout& layout)
     : dim_(dim), state_offset_(layout.Add(std::move(state), {dim})) {}
@@ -25,6 +33,29 @@ float* TokenShift::Delta(std::span<const SequenceRows> sequences, const float* x
     std::copy_n(x + (sequence.begin + sequence.count - 1) * dim_, dim_, last);
   }
   return delta;
+}
+
+void TokenShift::MixInto(std::span<const SequenceRows> sequences, const float* x, int64_t rows,
+                         std::span<const float* const> mus, std::span<float* const> mixed) const {
+  std::vector<const float*> before(rows);
+  for (const SequenceRows& sequence : sequences) {
+    before[sequence.begin] = sequence.state + state_offset_;
+    for (int64_t row = sequence.begin + 1; row < sequence.begin + sequence.count; ++row) {
+      before[row] = x + (row - 1) * dim_;
+    }
+  }
+  const auto work = dim_ * static_cast<int64_t>(mus.size()) * kBlendWork;
+  ParallelFor(rows, work, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      for (size_t i = 0; i < mus.size(); ++i) {
+        Blend(mus[i], x + row * dim_, before[row], mixed[i] + row * dim_, dim_);
+      }
+    }
+  });
+  for (const SequenceRows& sequence : sequences) {
+    std::copy_n(x + (sequence.begin + sequence.count - 1) * dim_, dim_,
+                sequence.state + state_offset_);
+  }
 }
 
 float* Interpolate(const float* x, const float* delta, const float* mu, int64_t rows, int64_t dim,

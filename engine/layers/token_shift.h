@@ -1,6 +1,8 @@
 #ifndef FERMATA_ENGINE_LAYERS_TOKEN_SHIFT_H_
 #define FERMATA_ENGINE_LAYERS_TOKEN_SHIFT_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -22,7 +24,21 @@ class TokenShift {
   float* Delta(std::span<const SequenceRows> sequences, const float* x, int64_t rows,
                Arena& arena) const;
 
+  // x + μ ∘ δ of all rows for each of `mus` [dim], in scratch memory. Moves the sequences' states.
+  template <size_t kCount>
+  std::array<float*, kCount> Mix(std::span<const SequenceRows> sequences, const float* x,
+                                 int64_t rows, const std::array<const float*, kCount>& mus,
+                                 Arena& arena) const {
+    std::array<float*, kCount> mixed;
+    for (float*& each : mixed) each = arena.Floats(rows * dim_);
+    MixInto(sequences, x, rows, mus, mixed);
+    return mixed;
+  }
+
  private:
+  void MixInto(std::span<const SequenceRows> sequences, const float* x, int64_t rows,
+               std::span<const float* const> mus, std::span<float* const> mixed) const;
+
   int64_t dim_ = 0;
   int64_t state_offset_ = 0;
 };

@@ -71,7 +71,7 @@ class DeltaNet : public Mixer {
   // Activates and normalises each head of x [rows, num_heads, head_k_dim], in place.
   void Normalise(float* x, int64_t rows) const;
   // β k.
-  const float* BetaKeys(const float* x, const float* k, int64_t rows, Arena& arena) const;
+  const float* BetaKeys(const float* beta, const float* k, int64_t rows, Arena& arena) const;
 
   Config config_;
   StateLayout layout_;
@@ -113,15 +113,10 @@ void DeltaNet::Normalise(float* x, int64_t rows) const {
   }
 }
 
-const float* DeltaNet::BetaKeys(const float* x, const float* k, int64_t rows, Arena& arena) const {
+const float* DeltaNet::BetaKeys(const float* beta, const float* k, int64_t rows,
+                                Arena& arena) const {
   const int64_t heads = rows * config_.heads.num_heads;
   const int64_t dim = config_.heads.key_dim;
-  const float* beta = nullptr;
-  if (beta_.has_value()) {
-    float* logits = beta_->Apply(x, rows, arena);
-    Sigmoid(logits, logits, heads);
-    beta = logits;
-  }
   float* scaled = arena.Floats(heads * dim);
   for (int64_t head = 0; head < heads; ++head) {
     const float factor = config_.beta_scale * (beta == nullptr ? 1.0f : beta[head]);
@@ -136,14 +131,18 @@ void DeltaNet::Forward(std::span<const SequenceRows> sequences, const float* x, 
   const auto [num_heads, num_kv_heads, key_dim, value_dim] = heads;
   Arena& arena = *context.arena;
   const Arena::Scope scope(arena);
-  const auto [q, k, v] = qkv_.Apply(sequences, x, rows, arena);
+  LinearGroup inputs(rows, arena);
+  float* gate = output_.AddGate(x, inputs);
+  const float* beta =
+      beta_.has_value() ? inputs.Add(*beta_, x, Activated(Activation::kSigmoid)) : nullptr;
+  const auto [q, k, v] = qkv_.Apply(sequences, x, rows, arena, inputs);
   Normalise(q, rows);
   Normalise(k, rows);
   Activate(Activation::kSilu, v, rows * num_heads * value_dim);
   Scale(1.0f / std::sqrt(static_cast<float>(key_dim)), q, rows * num_heads * key_dim);
 
   const HeadRows all{.q = q,
-                     .k = BetaKeys(x, k, rows, arena),
+                     .k = BetaKeys(beta, k, rows, arena),
                      .v = v,
                      .o = arena.Floats(rows * num_heads * value_dim)};
   RunHeads(sequences, {.num_heads = num_heads, .state_floats = key_dim * value_dim, .rows = rows},
@@ -153,7 +152,7 @@ void DeltaNet::Forward(std::span<const SequenceRows> sequences, const float* x, 
              run.a_stride = run.k_stride;
              return run;
            });
-  output_.Apply(x, rows, all.o, out, arena);
+  output_.Apply(gate, rows, all.o, out);
 }
 
 }  // namespace

@@ -139,17 +139,19 @@ void GatedDeltaNet::Forward(std::span<const SequenceRows> sequences, const float
   const int64_t qk_size = rows * config_.num_qk_heads * key_dim;
   Arena& arena = *context.arena;
   const Arena::Scope scope(arena);
-  const auto [q, k, v] = qkv_.Apply(sequences, x, rows, arena);
+  LinearGroup inputs(rows, arena);
+  float* gate = output_.AddGate(x, inputs);
+  float* beta = inputs.Add(beta_, x, Activated(Activation::kSigmoid));
+  float* step = inputs.Add(step_, x);
+  const auto [q, k, v] = qkv_.Apply(sequences, x, rows, arena, inputs);
   Activate(Activation::kSilu, q, qk_size);
   Activate(Activation::kSilu, k, qk_size);
   Activate(Activation::kSilu, v, rows * num_heads * value_dim);
   Normalise(q, rows);
   Normalise(k, rows);
 
-  float* beta = beta_.Apply(x, rows, arena);
-  Sigmoid(beta, beta, rows * num_heads);
   Scale(config_.beta_scale, beta, rows * num_heads);
-  const float* decay = decay_.Apply(step_.Apply(x, rows, arena), rows, arena);
+  const float* decay = decay_.Apply(step, rows, arena);
 
   const float scale = 1.0f / std::sqrt(static_cast<float>(key_dim));
   const HeadRows all{.q = Repeat(q, rows, arena, [&](int64_t) { return scale; }),
@@ -166,7 +168,7 @@ void GatedDeltaNet::Forward(std::span<const SequenceRows> sequences, const float
              run.decay_stride = heads.num_heads;
              return run;
            });
-  output_.Apply(x, rows, all.o, out, arena);
+  output_.Apply(gate, rows, all.o, out);
 }
 
 }  // namespace

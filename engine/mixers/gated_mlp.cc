@@ -6,6 +6,7 @@
 #include "engine/base/status.h"
 #include "engine/kernels/elementwise.h"
 #include "engine/kernels/matmul.h"
+#include "engine/layers/part_clock.h"
 
 namespace fermata {
 namespace {
@@ -25,10 +26,18 @@ class GatedMlp : public Mixer {
     const int64_t size = rows * gate_.out_features();
     float* gate = context.arena->Floats(size);
     float* up = context.arena->Floats(size);
-    gate_.Multiply(x, rows, gate);
-    up_.Multiply(x, rows, up);
-    SiluMultiply(gate, up, gate, size);
-    down_.Multiply(gate, rows, out);
+    const Product products[] = {
+        {.matrix = &gate_, .x = x, .y = gate},
+        {.matrix = &up_,
+         .x = x,
+         .y = up,
+         .finish = [gate, width = gate_.out_features()](int64_t row, int64_t column, float* y,
+                                                        int64_t count) {
+           SiluMultiply(gate + row * width + column, y, y, count);
+         }}};
+    MultiplyTimed(products, rows);
+    const Product down = {.matrix = &down_, .x = up, .y = out};
+    MultiplyTimed({&down, 1}, rows);
   }
 
  private:

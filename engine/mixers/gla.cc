@@ -104,13 +104,15 @@ absl::StatusOr<std::unique_ptr<Mixer>> Gla::Create(const Config& config,
   return mixer;
 }
 
-const float* Gla::Decay(const float* x, int64_t rows, Arena& arena) const {
-  const int64_t size = rows * config_.heads.num_kv_heads * config_.heads.key_dim;
-  float* w = gate_.Apply(x, rows, arena);
-  Activate(Activation::kLogSigmoid, w, size);
-  Scale(1.0f / config_.gate_normalizer, w, size);
-  for (int64_t i = 0; i < size; ++i) w[i] = std::max(w[i], config_.clamp_min);
-  Exp(w, w, size);
+const float* Gla::Decay(const float* inner, int64_t rows, Arena& arena) const {
+  LinearGroup group(rows, arena);
+  const float* w = gate_.AddUp(inner, group, [this](int64_t, int64_t, float* piece, int64_t count) {
+    Activate(Activation::kLogSigmoid, piece, count);
+    Scale(1.0f / config_.gate_normalizer, piece, count);
+    for (int64_t i = 0; i < count; ++i) piece[i] = std::max(piece[i], config_.clamp_min);
+    Exp(piece, piece, count);
+  });
+  group.Run();
   return w;
 }
 
@@ -120,11 +122,14 @@ void Gla::Forward(std::span<const SequenceRows> sequences, const float* x, int64
   const auto [num_heads, num_kv_heads, key_dim, value_dim] = heads;
   Arena& arena = *context.arena;
   const Arena::Scope scope(arena);
-  const auto [q, k, v] = qkv_.Apply(sequences, x, rows, arena);
+  LinearGroup inputs(rows, arena);
+  float* gate = output_.AddGate(x, inputs);
+  const float* inner = gate_.AddDown(x, inputs);
+  const auto [q, k, v] = qkv_.Apply(sequences, x, rows, arena, inputs);
   Activate(config_.feature_map, q, rows * num_heads * key_dim);
   Activate(config_.feature_map, k, rows * num_kv_heads * key_dim);
   Scale(1.0f / std::sqrt(static_cast<float>(key_dim)), q, rows * num_heads * key_dim);
-  const float* decay = Decay(x, rows, arena);
+  const float* decay = Decay(inner, rows, arena);
 
   const HeadRows all{.q = q, .k = k, .v = v, .o = arena.Floats(rows * num_heads * value_dim)};
   RunHeads(sequences, {.num_heads = num_heads, .state_floats = key_dim * value_dim, .rows = rows},
@@ -135,7 +140,7 @@ void Gla::Forward(std::span<const SequenceRows> sequences, const float* x, int64
              run.decay_per_channel = true;
              return run;
            });
-  output_.Apply(x, rows, all.o, out, arena);
+  output_.Apply(gate, rows, all.o, out);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/base/aligned_buffer.h"
+#include "engine/base/parallel.h"
 #include "engine/base/status.h"
 #include "engine/features/feature_map.h"
 #include "engine/kernels/decay_rule.h"
@@ -17,6 +18,9 @@
 
 namespace fermata {
 namespace {
+
+// What making a feature is worth in multiply-adds (base/parallel.h).
+constexpr int64_t kFeatureWork = 32;
 
 struct Config {
   int64_t hidden_size = 0;
@@ -120,8 +124,9 @@ class LinearAttention : public Mixer {
  private:
   explicit LinearAttention(Config config) : config_(std::move(config)) {}
 
-  float* Features(const FeatureMap& map, const float* x, int64_t rows, bool normalise,
-                  Arena& arena) const;
+  // φ of `rows` heads of q or k, in scratch memory; that of q is scaled.
+  const float* Features(const FeatureMap& map, const float* x, int64_t rows, bool normalise,
+                        Arena& arena) const;
   DecayRun Run(const SequenceRows& sequence, int64_t head, const HeadRows& rows) const;
 
   Config config_;
@@ -160,11 +165,17 @@ absl::StatusOr<std::unique_ptr<Mixer>> LinearAttention::Create(Config config,
   return mixer;
 }
 
-float* LinearAttention::Features(const FeatureMap& map, const float* x, int64_t rows,
-                                 bool normalise, Arena& arena) const {
+const float* LinearAttention::Features(const FeatureMap& map, const float* x, int64_t rows,
+                                       bool normalise, Arena& arena) const {
   float* features = arena.Floats(rows * map.feature_dim());
-  map.Apply(x, rows, features);
-  if (normalise) NormaliseFeatures(features, rows, map.feature_dim());
+  const int64_t dim = map.feature_dim();
+  ParallelFor(rows, kFeatureWork * dim, [&](int64_t begin, int64_t end) {
+    float* some = features + begin * dim;
+    map.Apply(x + begin * config_.heads.key_dim, end - begin, some);
+    if (normalise) NormaliseFeatures(some, end - begin, dim);
+    if (&map != feature_map_q_.get()) return;
+    Scale(1.0f / std::sqrt(static_cast<float>(dim)), some, (end - begin) * dim);
+  });
   return features;
 }
 
@@ -182,10 +193,11 @@ void LinearAttention::Forward(std::span<const SequenceRows> sequences, const flo
   const auto [num_heads, num_kv_heads, features, value_dim] = state_sizes_;
   Arena& arena = *context.arena;
   const Arena::Scope scope(arena);
-  const auto [q, k, v] = qkv_.Apply(sequences, x, rows, arena);
-  float* features_q = Features(*feature_map_q_, q, rows * num_heads, c.norm_q, arena);
+  LinearGroup inputs(rows, arena);
+  float* gate = output_.AddGate(x, inputs);
+  const auto [q, k, v] = qkv_.Apply(sequences, x, rows, arena, inputs);
+  const float* features_q = Features(*feature_map_q_, q, rows * num_heads, c.norm_q, arena);
   const float* features_k = Features(*feature_map_k_, k, rows * num_kv_heads, c.norm_k, arena);
-  Scale(1.0f / std::sqrt(static_cast<float>(features)), features_q, rows * num_heads * features);
 
   const HeadRows all{
       .q = features_q, .k = features_k, .v = v, .o = arena.Floats(rows * num_heads * value_dim)};
@@ -194,7 +206,7 @@ void LinearAttention::Forward(std::span<const SequenceRows> sequences, const flo
       context.form,
       [&](const SequenceRows& sequence, int64_t head) { return Run(sequence, head, all); });
   if (context.counters != nullptr) context.counters->denominator_clamps += clamps;
-  output_.Apply(x, rows, all.o, out, arena);
+  output_.Apply(gate, rows, all.o, out);
 }
 
 }  // namespace

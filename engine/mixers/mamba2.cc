@@ -209,9 +209,13 @@ void Mamba2::Forward(std::span<const SequenceRows> sequences, const float* u, in
   const Config& c = config_;
   Arena& arena = *context.arena;
   const Arena::Scope scope(arena);
-  float* step = in_step_.Apply(u, rows, arena);
+  LinearGroup inputs(rows, arena);
+  float* z = inputs.Add(in_z_, u);
+  const float* xBC = inputs.Add(in_xBC_, u);
+  float* step = inputs.Add(in_step_, u);
+  inputs.Run();
   const float* decay = step_.Apply(step, rows, arena);
-  const float* x = convolution_.Apply(sequences, in_xBC_.Apply(u, rows, arena), rows, arena);
+  const float* x = convolution_.Apply(sequences, xBC, rows, arena);
   const Rows all{.B = x + c.width(),
                  .C = x + c.width() + c.num_groups * c.state_size,
                  .decay = decay,
@@ -227,7 +231,7 @@ void Mamba2::Forward(std::span<const SequenceRows> sequences, const float* u, in
   for (int64_t i = 0; i < rows * c.num_heads; ++i) {
     MultiplyAdd(D_[i % c.num_heads], Head(x, i), all.y + i * c.head_dim, c.head_dim);
   }
-  GateAndNormalise(in_z_.Apply(u, rows, arena), rows, all.y);
+  GateAndNormalise(z, rows, all.y);
   output_.Apply(all.y, rows, out);
 }
 

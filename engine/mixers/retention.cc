@@ -107,7 +107,9 @@ void Retention::Forward(std::span<const SequenceRows> sequences, const float* x,
   const auto [num_heads, num_kv_heads, key_dim, value_dim] = heads_;
   Arena& arena = *context.arena;
   const Arena::Scope scope(arena);
-  const auto [q, k, v] = qkv_.Apply(sequences, x, rows, arena);
+  LinearGroup inputs(rows, arena);
+  float* gate = output_.AddGate(x, inputs);
+  const auto [q, k, v] = qkv_.Apply(sequences, x, rows, arena, inputs);
   Activate(feature_map_, q, rows * num_heads * key_dim);
   Activate(feature_map_, k, rows * num_kv_heads * key_dim);
   Rotate(rotary_, sequences, num_heads, q);
@@ -121,7 +123,7 @@ void Retention::Forward(std::span<const SequenceRows> sequences, const float* x,
              run.decay = &decay_[head];
              return run;
            });
-  output_.Apply(x, rows, all.o, out, arena);
+  output_.Apply(gate, rows, all.o, out);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "engine/mixers/rwkv4.h"
 
 #include <algorithm>
+#include <array>
 
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
@@ -46,7 +47,8 @@ class Rwkv4 : public Mixer {
   int64_t den_offset_ = 0;
   int64_t max_offset_ = 0;
   TokenShift shift_;
-  MixedLinear r_, k_, v_;
+  AlignedBuffer<float> mu_r_, mu_k_, mu_v_;
+  Linear r_, k_, v_;
   AlignedBuffer<float> log_decay_;
   AlignedBuffer<float> bonus_;
   Linear output_;
@@ -63,9 +65,12 @@ absl::StatusOr<std::unique_ptr<Mixer>> Rwkv4::Create(const MixerOptions& options
   mixer->den_offset_ = mixer->layout_.Add("den", {dim});
   mixer->max_offset_ = mixer->layout_.Add("max", {dim});
   mixer->shift_ = TokenShift(hidden, "shift", mixer->layout_);
-  FERMATA_ASSIGN_OR_RETURN(mixer->r_, MixedLinear::Read(weights, "x_r", "r_proj", dim, hidden));
-  FERMATA_ASSIGN_OR_RETURN(mixer->k_, MixedLinear::Read(weights, "x_k", "k_proj", dim, hidden));
-  FERMATA_ASSIGN_OR_RETURN(mixer->v_, MixedLinear::Read(weights, "x_v", "v_proj", dim, hidden));
+  FERMATA_ASSIGN_OR_RETURN(mixer->mu_r_, weights.Read("x_r", {hidden}));
+  FERMATA_ASSIGN_OR_RETURN(mixer->r_, Linear::Read(weights, "r_proj", dim, hidden));
+  FERMATA_ASSIGN_OR_RETURN(mixer->mu_k_, weights.Read("x_k", {hidden}));
+  FERMATA_ASSIGN_OR_RETURN(mixer->k_, Linear::Read(weights, "k_proj", dim, hidden));
+  FERMATA_ASSIGN_OR_RETURN(mixer->mu_v_, weights.Read("x_v", {hidden}));
+  FERMATA_ASSIGN_OR_RETURN(mixer->v_, Linear::Read(weights, "v_proj", dim, hidden));
   FERMATA_ASSIGN_OR_RETURN(mixer->log_decay_, weights.Read("time_decay", {dim}));
   Exp(mixer->log_decay_.data(), mixer->log_decay_.data(), dim);
   Scale(-1.0f, mixer->log_decay_.data(), dim);
@@ -109,11 +114,17 @@ void Rwkv4::Forward(std::span<const SequenceRows> sequences, const float* x, int
                     float* out, const MixerContext& context) const {
   Arena& arena = *context.arena;
   const Arena::Scope scope(arena);
-  const ShiftedRows shifted{.x = x, .delta = shift_.Delta(sequences, x, rows, arena), .rows = rows};
+  const auto [x_r, x_k, x_v] =
+      shift_.Mix(sequences, x, rows,
+                 std::array<const float*, 3>{mu_r_.data(), mu_k_.data(), mu_v_.data()}, arena);
+  LinearGroup inputs(rows, arena);
+  const float* r = inputs.Add(r_, x_r, Activated(Activation::kSigmoid));
+  float* k = inputs.Add(k_, x_k);
+  float* v = inputs.Add(v_, x_v);
+  inputs.Run();
   float* o = arena.Floats(rows * dim_);
-  Mix(sequences, rows, {.k = k_.Apply(shifted, arena), .v = v_.Apply(shifted, arena), .o = o},
-      context.form);
-  ActivateAndMultiply(Activation::kSigmoid, r_.Apply(shifted, arena), o, rows * dim_);
+  Mix(sequences, rows, {.k = k, .v = v, .o = o}, context.form);
+  Multiply(r, o, rows * dim_);
   output_.Apply(o, rows, out);
 }
 

@@ -1,8 +1,10 @@
 #include "engine/mixers/rwkv5.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
+#include "engine/base/parallel.h"
 #include "engine/base/status.h"
 #include "engine/kernels/decay_rule.h"
 #include "engine/kernels/elementwise.h"
@@ -62,8 +64,9 @@ class Rwkv5 : public Mixer {
   StateLayout layout_;
   int64_t S_offset_ = 0;
   TokenShift shift_;
-  MixedLinear r_, k_, v_;
-  std::optional<MixedLinear> gate_;
+  AlignedBuffer<float> mu_r_, mu_k_, mu_v_, mu_g_;
+  Linear r_, k_, v_;
+  std::optional<Linear> gate_;
   AlignedBuffer<float> decay_;  // [heads] or [heads, head_dim]
   AlignedBuffer<float> bonus_;  // [heads, head_dim]
   Norm norm_;
@@ -78,12 +81,15 @@ absl::StatusOr<std::unique_ptr<Mixer>> Rwkv5::Create(const Config& config,
   const int64_t dim = config.dim();
   mixer->S_offset_ = mixer->layout_.Add("S", {config.num_heads, config.head_dim, config.head_dim});
   mixer->shift_ = TokenShift(hidden, "shift", mixer->layout_);
-  FERMATA_ASSIGN_OR_RETURN(mixer->r_, MixedLinear::Read(weights, "x_r", "r_proj", dim, hidden));
-  FERMATA_ASSIGN_OR_RETURN(mixer->k_, MixedLinear::Read(weights, "x_k", "k_proj", dim, hidden));
-  FERMATA_ASSIGN_OR_RETURN(mixer->v_, MixedLinear::Read(weights, "x_v", "v_proj", dim, hidden));
+  FERMATA_ASSIGN_OR_RETURN(mixer->mu_r_, weights.Read("x_r", {hidden}));
+  FERMATA_ASSIGN_OR_RETURN(mixer->r_, Linear::Read(weights, "r_proj", dim, hidden));
+  FERMATA_ASSIGN_OR_RETURN(mixer->mu_k_, weights.Read("x_k", {hidden}));
+  FERMATA_ASSIGN_OR_RETURN(mixer->k_, Linear::Read(weights, "k_proj", dim, hidden));
+  FERMATA_ASSIGN_OR_RETURN(mixer->mu_v_, weights.Read("x_v", {hidden}));
+  FERMATA_ASSIGN_OR_RETURN(mixer->v_, Linear::Read(weights, "v_proj", dim, hidden));
   if (config.gate) {
-    FERMATA_ASSIGN_OR_RETURN(mixer->gate_,
-                             MixedLinear::Read(weights, "x_g", "g_proj", dim, hidden));
+    FERMATA_ASSIGN_OR_RETURN(mixer->mu_g_, weights.Read("x_g", {hidden}));
+    FERMATA_ASSIGN_OR_RETURN(mixer->gate_, Linear::Read(weights, "g_proj", dim, hidden));
   }
   FERMATA_RETURN_IF_ERROR(mixer->ReadDecay(weights));
   FERMATA_ASSIGN_OR_RETURN(mixer->norm_, Norm::Read(weights, "g_norm",
@@ -122,20 +128,28 @@ void Rwkv5::Forward(std::span<const SequenceRows> sequences, const float* x, int
   const Config& c = config_;
   Arena& arena = *context.arena;
   const Arena::Scope scope(arena);
-  const ShiftedRows shifted{.x = x, .delta = shift_.Delta(sequences, x, rows, arena), .rows = rows};
+  // Without a gate the last is for nobody.
+  const auto [x_r, x_k, x_v, x_g] =
+      shift_.Mix(sequences, x, rows,
+                 std::array<const float*, 4>{mu_r_.data(), mu_k_.data(), mu_v_.data(),
+                                             gate_.has_value() ? mu_g_.data() : mu_r_.data()},
+                 arena);
+  LinearGroup inputs(rows, arena);
   float* o = arena.Floats(rows * c.dim());
-  const HeadRows all{.q = r_.Apply(shifted, arena),
-                     .k = k_.Apply(shifted, arena),
-                     .v = v_.Apply(shifted, arena),
-                     .o = o};
+  const HeadRows all{
+      .q = inputs.Add(r_, x_r), .k = inputs.Add(k_, x_k), .v = inputs.Add(v_, x_v), .o = o};
+  float* gate = gate_.has_value() ? inputs.Add(*gate_, x_g) : nullptr;
+  inputs.Run();
   RunHeads(sequences,
            {.num_heads = c.num_heads, .state_floats = c.head_dim * c.head_dim, .rows = rows},
            context.form,
            [&](const SequenceRows& sequence, int64_t head) { return Run(sequence, head, all); });
-  norm_.Apply(o, rows, o);
-  if (gate_.has_value()) {
-    ActivateAndMultiply(Activation::kSilu, gate_->Apply(shifted, arena), o, rows * c.dim());
-  }
+  ParallelFor(rows, kGateWork * c.dim(), [&](int64_t begin, int64_t end) {
+    const int64_t at = begin * c.dim();
+    norm_.Apply(o + at, end - begin, o + at);
+    if (gate == nullptr) return;
+    ActivateAndMultiply(Activation::kSilu, gate + at, o + at, (end - begin) * c.dim());
+  });
   output_.Apply(o, rows, out);
 }
 

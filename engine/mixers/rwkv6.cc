@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "engine/base/parallel.h"
 #include "engine/base/status.h"
 #include "engine/kernels/decay_rule.h"
 #include "engine/kernels/elementwise.h"
@@ -63,8 +64,11 @@ class DynamicMix {
   static absl::StatusOr<DynamicMix> Read(const WeightScope& weights, const std::string& letter,
                                          const Config& config);
 
-  // x_c [rows, hidden] for `mixed` = x + μ_x ∘ δ, in scratch memory.
-  float* Apply(const ShiftedRows& shifted, const float* mixed, Arena& arena) const;
+  // x_c [rows, hidden] for `mixed` = x + μ_x ∘ δ, in two steps, as LowRank's.
+  float* AddDown(const float* mixed, LinearGroup& group) const {
+    return lora_.AddDown(mixed, group);
+  }
+  const float* AddUp(const ShiftedRows& shifted, const float* inner, LinearGroup& group) const;
 
  private:
   AlignedBuffer<float> mu_;
@@ -85,14 +89,16 @@ absl::StatusOr<DynamicMix> DynamicMix::Read(const WeightScope& weights, const st
   return mix;
 }
 
-float* DynamicMix::Apply(const ShiftedRows& shifted, const float* mixed, Arena& arena) const {
-  const auto [x, delta, rows] = shifted;
-  const int64_t size = rows * static_cast<int64_t>(mu_.size());
-  float* out = lora_.Apply(mixed, rows, arena);
-  AddToRows(mu_.span(), out, rows);
-  Multiply(delta, out, size);
-  Add(x, out, size);
-  return out;
+const float* DynamicMix::AddUp(const ShiftedRows& shifted, const float* inner,
+                               LinearGroup& group) const {
+  return lora_.AddUp(
+      inner, group,
+      [&shifted, mu = mu_.span()](int64_t row, int64_t column, float* share, int64_t count) {
+        const int64_t at = row * static_cast<int64_t>(mu.size()) + column;
+        Add(&mu[column], share, count);
+        Multiply(shifted.delta + at, share, count);
+        Add(shifted.x + at, share, count);
+      });
 }
 
 // W x_c.
@@ -104,13 +110,6 @@ struct DynamicLinear {
     FERMATA_ASSIGN_OR_RETURN(result.linear,
                              Linear::Read(weights, letter + "_proj", out, config.hidden_size));
     return result;
-  }
-
-  float* Apply(const ShiftedRows& shifted, const float* mixed, Arena& arena) const {
-    float* y = arena.Floats(shifted.rows * linear.out_features());
-    const Arena::Scope scope(arena);
-    linear.Apply(mix.Apply(shifted, mixed, arena), shifted.rows, y);
-    return y;
   }
 
   DynamicMix mix;
@@ -133,11 +132,12 @@ class Rwkv6 : public Mixer {
   // What the recurrence runs on and gives, r for q.
   struct Rows : HeadRows {
     const float* w = nullptr;  // [rows, heads, head_k_dim]
+    float* gate = nullptr;
   };
 
   absl::Status ReadTensors(const WeightScope& weights);
-  // w [rows, key_dim], in scratch memory.
-  float* Decay(const ShiftedRows& shifted, const float* mixed, Arena& arena) const;
+  // All products but the last.
+  Rows Project(const ShiftedRows& shifted, Arena& arena) const;
   DecayRun Run(const SequenceRows& sequence, int64_t head, const Rows& rows) const;
 
   Config config_;
@@ -190,13 +190,35 @@ absl::Status Rwkv6::ReadTensors(const WeightScope& weights) {
   return absl::OkStatus();
 }
 
-float* Rwkv6::Decay(const ShiftedRows& shifted, const float* mixed, Arena& arena) const {
-  float* w = decay_.Apply(decay_mix_.Apply(shifted, mixed, arena), shifted.rows, arena);
-  const int64_t size = shifted.rows * config_.key_dim();
-  Exp(w, w, size);
-  Scale(-1.0f, w, size);
-  Exp(w, w, size);
-  return w;
+Rwkv6::Rows Rwkv6::Project(const ShiftedRows& shifted, Arena& arena) const {
+  const Config& c = config_;
+  const int64_t rows = shifted.rows;
+  const float* mixed =
+      Interpolate(shifted.x, shifted.delta, mu_.data(), rows, c.hidden_size, arena);
+  const DynamicMix* const mixes[] = {&r_.mix, &k_.mix, &v_.mix, &gate_.mix, &decay_mix_};
+  const float* inner[5];
+  const float* x[5];
+  LinearGroup group(rows, arena);
+  for (int i = 0; i < 5; ++i) inner[i] = mixes[i]->AddDown(mixed, group);
+  group.Run();
+  for (int i = 0; i < 5; ++i) x[i] = mixes[i]->AddUp(shifted, inner[i], group);
+  group.Run();
+
+  Rows all;
+  all.q = group.Add(r_.linear, x[0]);
+  all.k = group.Add(k_.linear, x[1]);
+  all.v = group.Add(v_.linear, x[2]);
+  all.gate = group.Add(gate_.linear, x[3]);
+  const float* inner_w = decay_.AddDown(x[4], group);
+  group.Run();
+  all.w = decay_.AddUp(inner_w, group, [](int64_t, int64_t, float* w, int64_t count) {
+    Exp(w, w, count);
+    Scale(-1.0f, w, count);
+    Exp(w, w, count);
+  });
+  group.Run();
+  all.o = arena.Floats(rows * c.value_dim());
+  return all;
 }
 
 DecayRun Rwkv6::Run(const SequenceRows& sequence, int64_t head, const Rows& rows) const {
@@ -214,20 +236,17 @@ void Rwkv6::Forward(std::span<const SequenceRows> sequences, const float* x, int
   Arena& arena = *context.arena;
   const Arena::Scope scope(arena);
   const ShiftedRows shifted{.x = x, .delta = shift_.Delta(sequences, x, rows, arena), .rows = rows};
-  const float* mixed = Interpolate(x, shifted.delta, mu_.data(), rows, c.hidden_size, arena);
-  float* o = arena.Floats(rows * c.value_dim());
-  const Rows all{{.q = r_.Apply(shifted, mixed, arena),
-                  .k = k_.Apply(shifted, mixed, arena),
-                  .v = v_.Apply(shifted, mixed, arena),
-                  .o = o},
-                 Decay(shifted, mixed, arena)};
+  const Rows all = Project(shifted, arena);
   RunHeads(sequences,
            {.num_heads = c.num_heads, .state_floats = c.head_k_dim * c.head_v_dim, .rows = rows},
            context.form,
            [&](const SequenceRows& sequence, int64_t head) { return Run(sequence, head, all); });
-  norm_.Apply(o, rows, o);
-  ActivateAndMultiply(c.gate, gate_.Apply(shifted, mixed, arena), o, rows * c.value_dim());
-  output_.Apply(o, rows, out);
+  ParallelFor(rows, kGateWork * c.value_dim(), [&](int64_t begin, int64_t end) {
+    const int64_t at = begin * c.value_dim();
+    norm_.Apply(all.o + at, end - begin, all.o + at);
+    ActivateAndMultiply(c.gate, all.gate + at, all.o + at, (end - begin) * c.value_dim());
+  });
+  output_.Apply(all.o, rows, out);
 }
 
 }  // namespace

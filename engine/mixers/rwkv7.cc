@@ -1,12 +1,14 @@
 #include "engine/mixers/rwkv7.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/parallel.h"
 #include "engine/base/status.h"
 #include "engine/kernels/delta_rule.h"
 #include "engine/kernels/elementwise.h"
@@ -22,6 +24,8 @@ namespace fermata {
 namespace {
 
 constexpr float kDecayScale = 0.60653066f;  // e^-½: no decay is below e^-e^-½ = 0.545.
+// What SetKeys and SetOutput do with a number is worth in multiply-adds (base/parallel.h).
+constexpr int64_t kRowWork = 16;
 
 struct Config {
   int64_t hidden_size = 0;
@@ -131,26 +135,26 @@ class Rwkv7 : public Mixer {
     float* a = nullptr;
     float* b = nullptr;
     float* o = nullptr;
+    float* gate = nullptr;
   };
 
   absl::Status ReadTensors(const WeightScope& weights);
-  float* Decay(const float* x_w, int64_t rows, Arena& arena) const;
-  // v, mixed with that of the first layer.
-  float* Values(const float* x_v, int64_t rows, float* value_residual, Arena& arena) const;
-  // Makes all.a and all.b, and turns all.k into that of the recurrence, for the learning rates in
-  // all.b.
-  void SetKeys(int64_t rows, const Rows& all) const;
+  // All products but the last: the rows, with k, a and b as SetKeys expects them, and the gate.
+  Rows Project(std::span<const SequenceRows> sequences, const float* x, int64_t rows,
+               const MixerContext& context) const;
+  // Of rows [begin, end): makes a and b, and turns k into that of the recurrence, for the learning
+  // rates in b.
+  void SetKeys(int64_t begin, int64_t end, const Rows& all) const;
   DeltaRun Run(const SequenceRows& sequence, int64_t head, const Rows& rows) const;
-  // o += (Σ r ∘ k ∘ r_k) v in each head.
-  void AddOwnPair(int64_t rows, const Rows& all, Arena& arena) const;
+  // Of rows [begin, end): turns o into (LayerNorm(o) + (Σ r ∘ k ∘ r_k) v) ∘ g. Spoils w.
+  void SetOutput(int64_t begin, int64_t end, const Rows& all) const;
 
   Config config_;
   StateLayout layout_;
   int64_t S_offset_ = 0;
   TokenShift shift_;
-  MixedLinear r_, k_;
-  AlignedBuffer<float> mu_w_, mu_v_, mu_a_, mu_g_;
-  Linear v_;
+  AlignedBuffer<float> mu_r_, mu_w_, mu_k_, mu_v_, mu_a_, mu_g_;
+  Linear r_, k_, v_;
   LowRank decay_, rate_, gate_;
   std::optional<LowRank> value_mix_;
   AlignedBuffer<float> k_k_, k_a_, r_k_;  // [key_dim]
@@ -175,10 +179,12 @@ absl::Status Rwkv7::ReadTensors(const WeightScope& weights) {
   const auto low_rank = [&](const std::string& letter, const LowRankOptions& options) {
     return LowRank::Read(weights, letter + "_lora.lora.0", letter + "_lora.lora.2", options);
   };
-  FERMATA_ASSIGN_OR_RETURN(r_, MixedLinear::Read(weights, "x_r", "r_proj", c.key_dim(), hidden));
-  FERMATA_ASSIGN_OR_RETURN(k_, MixedLinear::Read(weights, "x_k", "k_proj", c.key_dim(), hidden));
+  FERMATA_ASSIGN_OR_RETURN(r_, Linear::Read(weights, "r_proj", c.key_dim(), hidden));
+  FERMATA_ASSIGN_OR_RETURN(k_, Linear::Read(weights, "k_proj", c.key_dim(), hidden));
   FERMATA_ASSIGN_OR_RETURN(v_, Linear::Read(weights, "v_proj", c.value_dim(), hidden));
+  FERMATA_ASSIGN_OR_RETURN(mu_r_, weights.Read("x_r", {hidden}));
   FERMATA_ASSIGN_OR_RETURN(mu_w_, weights.Read("x_w", {hidden}));
+  FERMATA_ASSIGN_OR_RETURN(mu_k_, weights.Read("x_k", {hidden}));
   FERMATA_ASSIGN_OR_RETURN(mu_v_, weights.Read("x_v", {hidden}));
   FERMATA_ASSIGN_OR_RETURN(mu_a_, weights.Read("x_a", {hidden}));
   FERMATA_ASSIGN_OR_RETURN(mu_g_, weights.Read("x_g", {hidden}));
@@ -212,52 +218,70 @@ absl::Status Rwkv7::ReadTensors(const WeightScope& weights) {
   return absl::OkStatus();
 }
 
-float* Rwkv7::Decay(const float* x_w, int64_t rows, Arena& arena) const {
-  const int64_t size = rows * config_.key_dim();
-  float* w = decay_.Apply(x_w, rows, arena);
-  Sigmoid(w, w, size);
-  Scale(-kDecayScale, w, size);
-  Exp(w, w, size);
-  return w;
-}
-
-float* Rwkv7::Values(const float* x_v, int64_t rows, float* value_residual, Arena& arena) const {
-  const int64_t size = rows * config_.value_dim();
-  float* v = v_.Apply(x_v, rows, arena);
-  if (!value_mix_.has_value()) {
-    if (value_residual != nullptr) std::copy_n(v, size, value_residual);
-    return v;
-  }
-  const Arena::Scope scope(arena);
-  float* share = value_mix_->Apply(x_v, rows, arena);
-  Sigmoid(share, share, size);
-  float* difference = arena.Floats(size);
-  std::copy_n(value_residual, size, difference);
-  MultiplyAdd(-1.0f, v, difference, size);
-  Multiply(share, difference, size);
-  Add(difference, v, size);
-  return v;
-}
-
-void Rwkv7::SetKeys(int64_t rows, const Rows& all) const {
+Rwkv7::Rows Rwkv7::Project(std::span<const SequenceRows> sequences, const float* x, int64_t rows,
+                           const MixerContext& context) const {
   const Config& c = config_;
-  const int64_t size = rows * c.key_dim();
-  std::copy_n(all.k, size, all.a);
-  MultiplyRows(k_k_.span(), all.a, rows);
-  if (c.fused_key_norm) {
-    L2Norm(all.a, rows * c.num_heads, c.head_k_dim, 1e-6f, all.a);
-  } else {
-    UnitNorm(all.a, rows * c.num_heads, c.head_k_dim, 1e-12f, all.a);
+  Arena& arena = *context.arena;
+  const auto [x_r, x_w, x_k, x_v, x_a, x_g] =
+      shift_.Mix(sequences, x, rows,
+                 std::array<const float*, 6>{mu_r_.data(), mu_w_.data(), mu_k_.data(), mu_v_.data(),
+                                             mu_a_.data(), mu_g_.data()},
+                 arena);
+  Rows all;
+  LinearGroup first(rows, arena);
+  all.r = first.Add(r_, x_r);
+  all.k = first.Add(k_, x_k);
+  all.v = first.Add(v_, x_v);
+  const float* inner_w = decay_.AddDown(x_w, first);
+  const float* inner_a = rate_.AddDown(x_a, first);
+  const float* inner_g = gate_.AddDown(x_g, first);
+  const float* inner_v = value_mix_.has_value() ? value_mix_->AddDown(x_v, first) : nullptr;
+  first.Run();
+
+  LinearGroup second(rows, arena);
+  all.w = decay_.AddUp(inner_w, second, [](int64_t, int64_t, float* w, int64_t count) {
+    Sigmoid(w, w, count);
+    Scale(-kDecayScale, w, count);
+    Exp(w, w, count);
+  });
+  all.b = rate_.AddUp(inner_a, second, Activated(Activation::kSigmoid));
+  all.gate = gate_.AddUp(inner_g, second);
+  if (inner_v != nullptr) {
+    value_mix_->AddUp(inner_v, second,
+                      [width = c.value_dim(), v = all.v, first_v = context.value_residual](
+                          int64_t row, int64_t column, float* share, int64_t count) {
+                        const int64_t at = row * width + column;
+                        Sigmoid(share, share, count);
+                        Blend(share, v + at, first_v + at, v + at, count);
+                      });
+  } else if (context.value_residual != nullptr) {
+    std::copy_n(all.v, rows * c.value_dim(), context.value_residual);
   }
-  for (int64_t row = 0; row < rows; ++row) {
-    float* k = all.k + row * c.key_dim();
-    float* kappa = all.a + row * c.key_dim();
-    float* rate = all.b + row * c.key_dim();
-    for (int64_t i = 0; i < c.key_dim(); ++i) {
-      k[i] *= 1 + (rate[i] - 1) * k_a_[i];
-      rate[i] *= kappa[i];
-      kappa[i] = -kappa[i];
+  second.Run();
+  all.a = arena.Floats(rows * c.key_dim());
+  all.o = arena.Floats(rows * c.value_dim());
+  return all;
+}
+
+void Rwkv7::SetKeys(int64_t begin, int64_t end, const Rows& all) const {
+  const Config& c = config_;
+  const int64_t dim = c.key_dim();
+  for (int64_t row = begin; row < end; ++row) {
+    float* k = all.k + row * dim;
+    float* kappa = all.a + row * dim;
+    float* rate = all.b + row * dim;
+    // k (1 + (rate - 1) k_a) is k with the share k_a of rate · k.
+    std::copy_n(k, dim, kappa);
+    Multiply(rate, k, dim);
+    Blend(k_a_.data(), kappa, k, k, dim);
+    Multiply(k_k_.data(), kappa, dim);
+    if (c.fused_key_norm) {
+      L2Norm(kappa, c.num_heads, c.head_k_dim, 1e-6f, kappa);
+    } else {
+      UnitNorm(kappa, c.num_heads, c.head_k_dim, 1e-12f, kappa);
     }
+    Multiply(kappa, rate, dim);
+    Scale(-1, kappa, dim);
   }
 }
 
@@ -273,44 +297,35 @@ DeltaRun Rwkv7::Run(const SequenceRows& sequence, int64_t head, const Rows& rows
   return run;
 }
 
-void Rwkv7::AddOwnPair(int64_t rows, const Rows& all, Arena& arena) const {
+void Rwkv7::SetOutput(int64_t begin, int64_t end, const Rows& all) const {
   const Config& c = config_;
-  const Arena::Scope scope(arena);
-  float* product = arena.Floats(rows * c.key_dim());
-  std::copy_n(all.r, rows * c.key_dim(), product);
-  Multiply(all.k, product, rows * c.key_dim());
-  MultiplyRows(r_k_.span(), product, rows);
-  for (int64_t i = 0; i < rows * c.num_heads; ++i) {
-    MultiplyAdd(Sum(product + i * c.head_k_dim, c.head_k_dim), all.v + i * c.head_v_dim,
-                all.o + i * c.head_v_dim, c.head_v_dim);
+  norm_.Apply(all.o + begin * c.value_dim(), end - begin, all.o + begin * c.value_dim());
+  for (int64_t row = begin; row < end; ++row) {
+    float* r = all.w + row * c.key_dim();
+    std::copy_n(all.r + row * c.key_dim(), c.key_dim(), r);
+    Multiply(r_k_.data(), r, c.key_dim());
+    for (int64_t head = 0; head < c.num_heads; ++head) {
+      const float* k = all.k + row * c.key_dim() + head * c.head_k_dim;
+      const int64_t at = row * c.value_dim() + head * c.head_v_dim;
+      MultiplyAdd(Dot(r + head * c.head_k_dim, k, c.head_k_dim), all.v + at, all.o + at,
+                  c.head_v_dim);
+    }
+    Multiply(all.gate + row * c.value_dim(), all.o + row * c.value_dim(), c.value_dim());
   }
 }
 
 void Rwkv7::Forward(std::span<const SequenceRows> sequences, const float* x, int64_t rows,
                     float* out, const MixerContext& context) const {
   const Config& c = config_;
-  Arena& arena = *context.arena;
-  const Arena::Scope scope(arena);
-  const ShiftedRows shifted{.x = x, .delta = shift_.Delta(sequences, x, rows, arena), .rows = rows};
-  const auto mixed = [&](const AlignedBuffer<float>& mu) {
-    return Interpolate(x, shifted.delta, mu.data(), rows, c.hidden_size, arena);
-  };
-  const Rows all{.r = r_.Apply(shifted, arena),
-                 .k = k_.Apply(shifted, arena),
-                 .v = Values(mixed(mu_v_), rows, context.value_residual, arena),
-                 .w = Decay(mixed(mu_w_), rows, arena),
-                 .a = arena.Floats(rows * c.key_dim()),
-                 .b = rate_.Apply(mixed(mu_a_), rows, arena),
-                 .o = arena.Floats(rows * c.value_dim())};
-  Sigmoid(all.b, all.b, rows * c.key_dim());
-  SetKeys(rows, all);
+  const Arena::Scope scope(*context.arena);
+  const Rows all = Project(sequences, x, rows, context);
+  const int64_t row_work = kRowWork * (c.key_dim() + c.value_dim());
+  ParallelFor(rows, row_work, [&](int64_t begin, int64_t end) { SetKeys(begin, end, all); });
   RunHeads(sequences,
            {.num_heads = c.num_heads, .state_floats = c.head_k_dim * c.head_v_dim, .rows = rows},
            context.form,
            [&](const SequenceRows& sequence, int64_t head) { return Run(sequence, head, all); });
-  norm_.Apply(all.o, rows, all.o);
-  AddOwnPair(rows, all, arena);
-  Multiply(gate_.Apply(mixed(mu_g_), rows, arena), all.o, rows * c.value_dim());
+  ParallelFor(rows, row_work, [&](int64_t begin, int64_t end) { SetOutput(begin, end, all); });
   output_.Apply(all.o, rows, out);
 }
 

@@ -1,7 +1,9 @@
 #include "engine/mixers/rwkv_channel_mix.h"
 
+#include <array>
 #include <optional>
 
+#include "engine/base/aligned_buffer.h"
 #include "engine/base/status.h"
 #include "engine/kernels/elementwise.h"
 #include "engine/layers/activation.h"
@@ -29,22 +31,32 @@ class ChannelMix : public Mixer {
                const MixerContext& context) const override {
     Arena& arena = *context.arena;
     const Arena::Scope scope(arena);
-    const ShiftedRows shifted{
-        .x = x, .delta = shift_.Delta(sequences, x, rows, arena), .rows = rows};
-    float* inner = key_.Apply(shifted, arena);
-    Activate(activation_, inner, rows * value_.in_features());
-    value_.Apply(inner, rows, out);
-    if (!receptance_.has_value()) return;
-    ActivateAndMultiply(Activation::kSigmoid, receptance_->Apply(shifted, arena), out,
-                        rows * value_.out_features());
+    if (!receptance_.has_value()) {
+      const auto [x_k] =
+          shift_.Mix(sequences, x, rows, std::array<const float*, 1>{mu_k_.data()}, arena);
+      value_.Apply(key_.Apply(x_k, rows, arena, Activated(activation_)), rows, out);
+      return;
+    }
+    const auto [x_k, x_r] = shift_.Mix(
+        sequences, x, rows, std::array<const float*, 2>{mu_k_.data(), mu_r_.data()}, arena);
+    LinearGroup inputs(rows, arena);
+    const float* inner = inputs.Add(key_, x_k, Activated(activation_));
+    const float* receptance = inputs.Add(*receptance_, x_r, Activated(Activation::kSigmoid));
+    inputs.Run();
+    value_.Apply(inner, rows, out,
+                 [receptance, width = value_.out_features()](int64_t row, int64_t column, float* y,
+                                                             int64_t count) {
+                   Multiply(receptance + row * width + column, y, count);
+                 });
   }
 
  private:
   StateLayout layout_;
   TokenShift shift_;
   Activation activation_ = Activation::kSquaredRelu;
-  MixedLinear key_;
-  std::optional<MixedLinear> receptance_;
+  AlignedBuffer<float> mu_k_, mu_r_;
+  Linear key_;
+  std::optional<Linear> receptance_;
   Linear value_;
 };
 
@@ -64,11 +76,13 @@ absl::StatusOr<std::unique_ptr<Mixer>> ChannelMix::Create(const MixerOptions& op
   FERMATA_ASSIGN_OR_RETURN(const int64_t inner,
                            IntermediateSize(*options.config, hidden, version.hidden_ratio));
   mixer->shift_ = TokenShift(hidden, "shift", mixer->layout_);
-  FERMATA_ASSIGN_OR_RETURN(mixer->key_, MixedLinear::Read(weights, "x_k", "key", inner, hidden));
+  FERMATA_ASSIGN_OR_RETURN(mixer->mu_k_, weights.Read("x_k", {hidden}));
+  FERMATA_ASSIGN_OR_RETURN(mixer->key_, Linear::Read(weights, "key", inner, hidden));
   FERMATA_ASSIGN_OR_RETURN(mixer->value_, Linear::Read(weights, "value", hidden, inner));
   if (version.receptance) {
+    FERMATA_ASSIGN_OR_RETURN(mixer->mu_r_, weights.Read("x_r", {hidden}));
     FERMATA_ASSIGN_OR_RETURN(mixer->receptance_,
-                             MixedLinear::Read(weights, "x_r", "receptance", hidden, hidden));
+                             Linear::Read(weights, "receptance", hidden, hidden));
   }
   return mixer;
 }

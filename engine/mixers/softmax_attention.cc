@@ -126,8 +126,9 @@ class SoftmaxAttention : public Mixer {
 
   explicit SoftmaxAttention(const Config& config) : config_(config) {}
 
-  const float* Project(const HeadProjection& projection, std::span<const SequenceRows> sequences,
-                       const float* x, int64_t rows, Arena& arena) const;
+  // Normalises, rotates and scales what the projection's product gave, in place.
+  const float* SetPlaces(const HeadProjection& projection, std::span<const SequenceRows> sequences,
+                         int64_t rows, float* projected) const;
   Group MakeGroup(const SequenceRows& sequence, int64_t kv_head, const Rows& rows) const;
   int64_t group_size() const { return config_.num_heads / config_.num_kv_heads; }
   // The first position that the token at `position` attends to.
@@ -164,12 +165,11 @@ absl::StatusOr<std::unique_ptr<Mixer>> SoftmaxAttention::Create(const Config& co
   return mixer;
 }
 
-const float* SoftmaxAttention::Project(const HeadProjection& projection,
-                                       std::span<const SequenceRows> sequences, const float* x,
-                                       int64_t rows, Arena& arena) const {
+const float* SoftmaxAttention::SetPlaces(const HeadProjection& projection,
+                                         std::span<const SequenceRows> sequences, int64_t rows,
+                                         float* projected) const {
   const int64_t width = projection.linear.out_features();
   const int64_t heads = width / config_.head_dim;
-  float* projected = projection.linear.Apply(x, rows, arena);
   if (projection.norm.has_value()) projection.norm->Apply(projected, rows * heads, projected);
   if (rotary_.has_value() && &projection != &v_) Rotate(*rotary_, sequences, heads, projected);
   if (&projection == &q_) {
@@ -292,9 +292,14 @@ void SoftmaxAttention::Forward(std::span<const SequenceRows> sequences, const fl
                                int64_t rows, float* out, const MixerContext& context) const {
   Arena& arena = *context.arena;
   const Arena::Scope scope(arena);
-  const Rows all{.q = Project(q_, sequences, x, rows, arena),
-                 .k = Project(k_, sequences, x, rows, arena),
-                 .v = Project(v_, sequences, x, rows, arena),
+  LinearGroup inputs(rows, arena);
+  float* q = inputs.Add(q_.linear, x);
+  float* k = inputs.Add(k_.linear, x);
+  float* v = inputs.Add(v_.linear, x);
+  inputs.Run();
+  const Rows all{.q = SetPlaces(q_, sequences, rows, q),
+                 .k = SetPlaces(k_, sequences, rows, k),
+                 .v = SetPlaces(v_, sequences, rows, v),
                  .o = arena.Floats(rows * config_.hidden_size)};
   int64_t work = 0;
   for (const SequenceRows& sequence : sequences) {

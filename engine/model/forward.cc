@@ -3,12 +3,17 @@
 #include <cstdint>
 #include <span>
 
+#include "engine/base/parallel.h"
 #include "engine/kernels/elementwise.h"
+#include "engine/layers/part_clock.h"
 #include "engine/model/layers.h"
 #include "engine/model/model.h"
 
 namespace fermata {
 namespace {
+
+// What normalising a number is worth in multiply-adds (base/parallel.h).
+constexpr int64_t kNormWork = 8;
 
 int64_t LogitsRows(const SequenceStep& step) {
   switch (step.logits) {
@@ -97,13 +102,20 @@ void Model::Layers::Apply(const Sublayer& sublayer, std::span<const SequenceStep
     sequence.state = state.fixed.data() + sublayer.state_offset;
     sequence.cache = sublayer.cache.has_value() ? &state.caches[*sublayer.cache] : nullptr;
   }
-  sublayer.norm.Apply(x, rows, normed);
+  ParallelFor(rows, hidden_size * kNormWork,
+              [&, x = x, normed = normed](int64_t begin, int64_t end) {
+                const int64_t at = begin * hidden_size;
+                sublayer.norm.Apply(x + at, end - begin, normed + at);
+              });
   sublayer.mixer->Forward(workspace.sequences, normed, rows, mixed,
                           {.form = form,
                            .arena = &workspace.arena,
                            .counters = &workspace.counters,
                            .value_residual = value_residual});
-  Add(mixed, x, rows * hidden_size);
+  ParallelFor(rows, hidden_size, [&, x = x, mixed = mixed](int64_t begin, int64_t end) {
+    const int64_t at = begin * hidden_size;
+    Add(mixed + at, x + at, (end - begin) * hidden_size);
+  });
 }
 
 void Model::Layers::Head(std::span<const SequenceStep> steps, int64_t logits_rows,
@@ -117,7 +129,8 @@ void Model::Layers::Head(std::span<const SequenceStep> steps, int64_t logits_row
     wanted = std::copy(end - count, end, wanted);
   }
   norm.Apply(activations.mixed, logits_rows, activations.normed);
-  head.Multiply(activations.normed, logits_rows, logits);
+  const Product product = {.matrix = &head, .x = activations.normed, .y = logits};
+  MultiplyTimed({&product, 1}, logits_rows);
 }
 
 }  // namespace fermata

@@ -181,6 +181,29 @@ TEST(ArithmeticTest, RoundsOnce) {
   }
 }
 
+TEST(BlendTest, GoesFromOneToTheOther) {
+  for (const int64_t count : {0, 1, 3, 15, 16, 17, 67}) {
+    std::vector<float> share(count), from(count), to(count);
+    for (int64_t i = 0; i < count; ++i) {
+      share[i] = static_cast<float>(i % 5) * 0.25f;
+      from[i] = 1.0f / static_cast<float>(i + 3);
+      to[i] = 0.7f * static_cast<float>(i) - 5;
+    }
+    ForEachTarget([&](const char* target) {
+      std::vector<float> y(count + 1, 7.0f);
+      Blend(share.data(), from.data(), to.data(), y.data(), count);
+      auto in_place = to;
+      Blend(share.data(), from.data(), in_place.data(), in_place.data(), count);
+      for (int64_t i = 0; i < count; ++i) {
+        const double exact = from[i] + static_cast<double>(share[i]) * (to[i] - from[i]);
+        ASSERT_NEAR(y[i], exact, 2e-7 * (1 + std::abs(to[i]))) << target;
+        ASSERT_EQ(in_place[i], y[i]) << target;
+      }
+      ASSERT_EQ(y.back(), 7.0f) << target;
+    });
+  }
+}
+
 TEST(ExpOfSumTest, AddsAndCutsOff) {
   ForEachTarget([](const char* target) {
     const float x[] = {0, 1, -3, 100, kInfinity, -kInfinity, kNan};
