@@ -24,6 +24,14 @@ class AlignedBuffer {
   explicit AlignedBuffer(size_t size)
       : data_(size == 0 ? nullptr : new (std::align_val_t{kBufferAlignment}) T[size]()),
         size_(size) {}
+  // With values left to be written, all of them: a large buffer's pages are then had from the system
+  // by the threads that fill it, where zeroing would have one thread wait for them all.
+  static AlignedBuffer ToBeFilled(size_t size) {
+    AlignedBuffer buffer;
+    if (size > 0) buffer.data_.reset(new (std::align_val_t{kBufferAlignment}) T[size]);
+    buffer.size_ = size;
+    return buffer;
+  }
 
   AlignedBuffer(AlignedBuffer&& other) noexcept
       : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}

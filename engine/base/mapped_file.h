@@ -26,6 +26,9 @@ class MappedFile {
     return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};
   }
   const std::string& path() const { return path_; }
+  // Takes the pages that lie wholly in `part`, which is of bytes(), out of the process's memory. They
+  // come back when they are read again, as a rule from the system's cache of files.
+  void Release(std::span<const std::byte> part) const;
 
  private:
   MappedFile(std::string path, std::span<const std::byte> bytes)

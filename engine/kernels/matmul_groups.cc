@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <numeric>
 
 #include "engine/base/aligned_buffer.h"
 #include "engine/base/parallel.h"
@@ -218,6 +219,24 @@ uint16_t RoundToHalf(float& value) {
 // tried.
 constexpr float kSteps[] = {-8.5f, -8.0f, -7.5f, -7.0f};
 
+// Sums of errors that are added up side by side, as vectors do.
+constexpr int64_t kErrorSums = 8;
+
+// The quants of 4 bits that are nearest to x [kGroup], and the sum of their squared errors.
+float RoundGroup(const float* x, float scale, float inverse, int32_t* quants) {
+  for (int64_t i = 0; i < kGroup; ++i) {
+    quants[i] = static_cast<int32_t>(std::min(std::max(x[i] * inverse + 8.5f, 0.0f), 15.0f));
+  }
+  float errors[kErrorSums] = {};
+  for (int64_t i = 0; i < kGroup; i += kErrorSums) {
+    for (int64_t j = 0; j < kErrorSums; ++j) {
+      const float difference = x[i + j] - scale * static_cast<float>(quants[i + j] - 8);
+      errors[j] += difference * difference;
+    }
+  }
+  return std::accumulate(errors, errors + kErrorSums, 0.0f);
+}
+
 Block<4> QuantizeBlock(const float* weights, int64_t count, float unit) {
   float x[kGroup] = {};
   float extreme = 0;
@@ -232,12 +251,7 @@ Block<4> QuantizeBlock(const float* weights, int64_t count, float unit) {
     const uint16_t scale_bits = RoundToHalf(scale);
     const float inverse = scale == 0 ? 0 : 1 / scale;
     int32_t quants[kGroup];
-    float error = 0;
-    for (int i = 0; i < kGroup; ++i) {
-      quants[i] = static_cast<int32_t>(std::clamp(x[i] * inverse + 8.5f, 0.0f, 15.0f));
-      const float difference = x[i] - scale * static_cast<float>(quants[i] - 8);
-      error += difference * difference;
-    }
+    const float error = RoundGroup(x, scale, inverse, quants);
     if (error >= least_error) continue;
     least_error = error;
     best.scale = scale_bits;

@@ -186,13 +186,34 @@ absl::StatusOr<AlignedBuffer<float>> Checkpoint::ReadIf(
         file->path(), name,
         absl::StrCat("type ", Quoted(tensor.dtype), ", wanted ", std::string(kReadableTypes)));
   }
-  AlignedBuffer<float> values(tensor.size());
+  ReportBefore(name);
+  auto values = AlignedBuffer<float>::ToBeFilled(tensor.size());
   const int64_t bad = Widen(tensor.dtype, tensor.data, values.span());
   if (bad >= 0) {
     return TensorError(file->path(), name, absl::StrCat("value ", bad, " is not a finite number"));
   }
-  used_.emplace(name);
+  file->Release(tensor.data);
+  Count(name, tensor);
   return values;
+}
+
+void Checkpoint::ReportBefore(std::string_view name) const {
+  if (progress_ == nullptr || used_.contains(name)) return;
+  progress_({.phase = LoadProgress::Phase::kWeights,
+             .tensors_done = static_cast<int64_t>(used_.size()),
+             .tensors = static_cast<int64_t>(tensors_.size()),
+             .bytes_done = used_bytes_,
+             .bytes = StoredBytes()});
+}
+
+void Checkpoint::Count(std::string_view name, const StoredTensor& tensor) {
+  if (used_.emplace(name).second) used_bytes_ += static_cast<int64_t>(tensor.data.size());
+}
+
+int64_t Checkpoint::StoredBytes() const {
+  size_t bytes = 0;
+  for (const auto& [name, located] : tensors_) bytes += located.tensor.data.size();
+  return static_cast<int64_t>(bytes);
 }
 
 WeightType Checkpoint::matrix_type(std::string_view name) const {
@@ -208,7 +229,8 @@ absl::StatusOr<std::optional<WeightBlocks>> Checkpoint::ReadBlocks(std::string_v
   const bool is_q8 = tensor->dtype == "Q8_0";
   if (!is_q8 && tensor->dtype != "Q4_0") return std::nullopt;
   if (!std::ranges::equal(tensor->shape, shape)) return std::nullopt;  // Read says what is wrong.
-  used_.emplace(name);
+  ReportBefore(name);
+  Count(name, *tensor);
   return WeightBlocks{is_q8 ? BlockType::kQ8_0 : BlockType::kQ4_0, tensor->data};
 }
 
@@ -233,13 +255,24 @@ std::string Checkpoint::Fingerprint(std::string_view config) const {
   XXH3_128bits_reset(hash.get());
   Update(hash.get(), kLayout.data(), kLayout.size());
   Update(hash.get(), config.data(), config.size());
+  LoadProgress progress = {.phase = LoadProgress::Phase::kFingerprint,
+                           .tensors = static_cast<int64_t>(tensors_.size()),
+                           .bytes = StoredBytes()};
+  const auto report = [&] {
+    if (progress_ != nullptr) progress_(progress);
+  };
   for (const auto& [name, located] : tensors_) {
     const StoredTensor& tensor = located.tensor;
+    report();
     Update(hash.get(), name.data(), name.size());
     Update(hash.get(), tensor.dtype.data(), tensor.dtype.size());
     Update(hash.get(), tensor.shape.data(), tensor.shape.size() * sizeof(int64_t));
     Update(hash.get(), tensor.data.data(), tensor.data.size());
+    located.file->Release(tensor.data);
+    ++progress.tensors_done;
+    progress.bytes_done += static_cast<int64_t>(tensor.data.size());
   }
+  report();
   const XXH128_hash_t digest = XXH3_128bits_digest(hash.get());
   return absl::StrFormat("%016x%016x", digest.high64, digest.low64);
 }

@@ -20,6 +20,7 @@
 #include "engine/base/weights.h"
 #include "engine/formats/gguf.h"
 #include "engine/formats/stored_tensor.h"
+#include "engine/model/load_progress.h"
 
 namespace fermata {
 
@@ -55,6 +56,9 @@ class Checkpoint : public WeightSource {
   // it is stored, as far as the processor multiplies that well (see AutoWeightType).
   void HoldMatricesAs(std::optional<WeightType> type) { matrix_type_ = type; }
 
+  // Tells `progress` how far the reading of tensors, and Fingerprint, are.
+  void ReportTo(LoadProgressFunction progress) { progress_ = std::move(progress); }
+
   // All tensors' names in the order of their bytes.
   std::vector<std::string_view> names() const;
   // A tensor as it is stored; null when there is none. Does not count as reading it.
@@ -67,7 +71,7 @@ class Checkpoint : public WeightSource {
 
   // 32 hex digits that stand for the model: XXH3-128 over `config` and, in the order of their
   // names, over every tensor's name, type, shape and bytes. How the tensors are spread over files,
-  // and those files' names, do not matter. Reads all bytes once.
+  // and those files' names, do not matter. Reads all bytes once, and keeps none of them in memory.
   std::string Fingerprint(std::string_view config) const;
 
   // The stored type of the tensors read so far: "F32", or "mixed" where there are several.
@@ -96,12 +100,21 @@ class Checkpoint : public WeightSource {
   absl::StatusOr<AlignedBuffer<float>> ReadIf(std::string_view name, const std::string& wanted,
                                               absl::FunctionRef<bool(const StoredTensor&)> fits);
 
+  // Reports what is done before tensor `name`, unless that has been read before.
+  void ReportBefore(std::string_view name) const;
+  // Counts it as read.
+  void Count(std::string_view name, const StoredTensor& tensor);
+  // Of all tensors.
+  int64_t StoredBytes() const;
+
   std::string directory_;
   std::optional<WeightType> matrix_type_ = WeightType::kF32;
   std::vector<std::unique_ptr<MappedFile>> files_;
   std::optional<GgufFile> gguf_;
   std::map<std::string, Located, std::less<>> tensors_;
   std::set<std::string, std::less<>> used_;
+  LoadProgressFunction progress_;
+  int64_t used_bytes_ = 0;
 };
 
 }  // namespace fermata

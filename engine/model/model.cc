@@ -123,6 +123,7 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Load(const std::string& path,
   FERMATA_ASSIGN_OR_RETURN(std::optional<ConfigReader> file, ReadConfigFile(path));
   FERMATA_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(path));
   checkpoint->HoldMatricesAs(options.weights);
+  checkpoint->ReportTo(options.progress);
   const Layout* layout = FindLayout(*checkpoint, file.has_value() ? &*file : nullptr);
   if (!file.has_value() && layout == nullptr) {
     return absl::NotFoundError(absl::StrCat(

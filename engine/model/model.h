@@ -16,6 +16,7 @@
 #include "engine/base/config_reader.h"
 #include "engine/base/weights.h"
 #include "engine/mixers/mixer.h"
+#include "engine/model/load_progress.h"
 
 namespace fermata {
 
@@ -86,6 +87,8 @@ struct LoadOptions {
   // How weight matrices are held for multiplication (kernels/matmul.h says what each type loses);
   // nullopt for each as it is stored, as far as the processor multiplies that well.
   std::optional<WeightType> weights = WeightType::kF32;
+  // Is told how far the loading is; may be null.
+  LoadProgressFunction progress;
 };
 
 // Embedding, blocks of mixers, final norm and head. Immutable after loading. Forward may run on

@@ -20,6 +20,16 @@ TEST(AlignedBufferTest, IsAlignedAndZeroed) {
   }
 }
 
+TEST(AlignedBufferTest, ToBeFilledIsAsLargeAndAligned) {
+  for (const size_t size : {0, 1, 15, 1000, 1 << 20}) {
+    auto buffer = AlignedBuffer<float>::ToBeFilled(size);
+    EXPECT_EQ(buffer.size(), size);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % kBufferAlignment, 0);
+    std::fill(buffer.begin(), buffer.end(), 1.0f);
+    EXPECT_TRUE(std::all_of(buffer.begin(), buffer.end(), [](float f) { return f == 1; }));
+  }
+}
+
 TEST(AlignedBufferTest, MovingEmptiesTheSource) {
   AlignedBuffer<int> first(4);
   first[2] = 7;

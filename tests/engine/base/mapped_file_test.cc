@@ -58,5 +58,37 @@ TEST_F(MappedFileTest, ErrorsNameThePath) {
             absl::StatusCode::kInvalidArgument);
 }
 
+// Of files, in this process's memory.
+int64_t ResidentFileBytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    if (word != "RssFile:") continue;
+    int64_t kib = 0;
+    status >> kib;
+    return kib << 10;
+  }
+  return -1;
+}
+
+TEST_F(MappedFileTest, WhatIsReleasedLeavesMemoryAndComesBack) {
+  constexpr int64_t kSize = 32 << 20;
+  std::string bytes(kSize, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 31 >> 7);
+  const auto file = MappedFile::Open(Write("release", bytes));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE(file->text() == bytes);
+  const int64_t all = ResidentFileBytes();
+  file->Release(file->bytes().subspan(1, kSize / 2));
+  EXPECT_NEAR(static_cast<double>(all - ResidentFileBytes()), kSize / 2, kSize / 8);
+  file->Release(file->bytes());
+  EXPECT_NEAR(static_cast<double>(all - ResidentFileBytes()), kSize, kSize / 8);
+  EXPECT_TRUE(file->text() == bytes);
+  EXPECT_NEAR(static_cast<double>(all - ResidentFileBytes()), 0, kSize / 8);
+  // Parts with no whole page, and none at all.
+  file->Release(file->bytes().subspan(5, 100));
+  file->Release(file->bytes().subspan(7, 0));
+  EXPECT_EQ(file->text().substr(0, 200), bytes.substr(0, 200));
+}
+
 }  // namespace
 }  // namespace fermata

@@ -51,6 +51,45 @@ absl::StatusOr<std::unique_ptr<Model>> Load(const TempDir& dir) {
   return Model::Load(dir.path().string());
 }
 
+// What an observer of the loading of `dir` is told.
+std::vector<LoadProgress> ProgressOf(const TempDir& dir) {
+  std::vector<LoadProgress> told;
+  const auto model =
+      Model::Load(dir.path().string(),
+                  {.progress = [&](const LoadProgress& progress) { told.push_back(progress); }});
+  EXPECT_TRUE(model.ok()) << model.status();
+  return told;
+}
+
+TEST(LoadTest, TellsHowFarItIs) {
+  TempDir dir;
+  const Directory directory = RightDirectory();
+  directory.Write(dir);
+  int64_t bytes = 0;
+  for (const FileTensor& tensor : directory.tensors) {
+    bytes += static_cast<int64_t>(tensor.bytes.size());
+  }
+  const auto tensors = static_cast<int64_t>(directory.tensors.size());
+  const std::vector<LoadProgress> told = ProgressOf(dir);
+  // Before each tensor in both phases, and at the end.
+  ASSERT_EQ(told.size(), 2 * directory.tensors.size() + 1);
+  for (size_t i = 0; i < told.size(); ++i) {
+    const bool hashing = i >= directory.tensors.size();
+    EXPECT_EQ(told[i].phase,
+              hashing ? LoadProgress::Phase::kFingerprint : LoadProgress::Phase::kWeights);
+    EXPECT_EQ(told[i].tensors, tensors);
+    EXPECT_EQ(told[i].bytes, bytes);
+    EXPECT_EQ(told[i].tensors_done, static_cast<int64_t>(i) - (hashing ? tensors : 0));
+    if (told[i].tensors_done == 0) {
+      EXPECT_EQ(told[i].share(), 0);
+    } else {
+      EXPECT_GT(told[i].bytes_done, told[i - 1].bytes_done);
+    }
+  }
+  EXPECT_EQ(told.back().bytes_done, bytes);
+  EXPECT_EQ(told.back().share(), 1);
+}
+
 TEST(LoadTest, LoadsWhatItWasMadeOf) {
   TempDir dir;
   const Directory directory = RightDirectory();
