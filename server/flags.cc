@@ -3,12 +3,12 @@
 #include <array>
 #include <limits>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/cpus.h"
 #include "engine/base/status.h"
 #include "server/byte_size.h"
 
@@ -20,8 +20,12 @@ ABSL_FLAG(
     "How weight matrices are held for multiplication: f32, bf16, int8, int4, or auto: as the "
     "file stores them, as far as the processor multiplies that well. docs/models.md says what "
     "each loses.");
-ABSL_FLAG(int, compute_threads, 0,
-          "Threads that one step of the model uses; 0 is one for each core.");
+ABSL_FLAG(
+    int, compute_threads, 0,
+    "Threads that one step of the model uses; 0 is one for each CPU that this process may use, "
+    "no more than its control group's quota allows, or of --compute_cpus if given.");
+ABSL_FLAG(std::string, compute_cpus, "",
+          "CPUs that computing threads keep to, as 0-3,8. Empty: wherever the system puts them.");
 ABSL_FLAG(
     std::string, prefill_form, "recurrent",
     "How prompts are computed: recurrent, or chunkwise (faster where feature maps are wide).");
@@ -76,8 +80,9 @@ ABSL_FLAG(std::string, log_format, "text", "Format of the log: text (key=value) 
 namespace fermata {
 namespace {
 
-constexpr std::array<std::string_view, 6> kModelFlags = {
-    "model_dir",       "weights", "compute_threads", "prefill_form", "prefill_tokens_per_step",
+constexpr std::array<std::string_view, 7> kModelFlags = {
+    "model_dir",       "weights",      "compute_threads",
+    "compute_cpus",    "prefill_form", "prefill_tokens_per_step",
     "step_time_target"};
 constexpr std::array<std::string_view, 7> kNetworkFlags = {"grpc_address",
                                                            "http_address",
@@ -141,6 +146,21 @@ absl::StatusOr<Value> Choose(std::string_view flag, const std::string& name,
   return Refuse(flag, absl::StrCat("must be one of ", names, "; got '", name, "'"));
 }
 
+absl::Status ReadCompute(ServerConfig& config) {
+  std::vector<int> cpus = AllowedCpus();
+  const std::string list = absl::GetFlag(FLAGS_compute_cpus);
+  if (!list.empty()) {
+    auto chosen = ParseCpuList(list, cpus);
+    if (!chosen.ok()) return Refuse("compute_cpus", std::string(chosen.status().message()));
+    config.compute_cpus = *chosen;
+    cpus = *std::move(chosen);
+  }
+  config.compute_threads = absl::GetFlag(FLAGS_compute_threads);
+  FERMATA_RETURN_IF_ERROR(CheckInt("compute_threads", config.compute_threads, 0, 1024));
+  if (config.compute_threads == 0) config.compute_threads = UsableThreads(cpus.size(), CpuQuota());
+  return absl::OkStatus();
+}
+
 absl::Status ReadEngine(ServerConfig& config) {
   config.engine.max_running = absl::GetFlag(FLAGS_max_running);
   FERMATA_RETURN_IF_ERROR(CheckInt("max_running", config.engine.max_running, 1, 4096));
@@ -164,12 +184,7 @@ absl::Status ReadEngine(ServerConfig& config) {
       config.engine.prefill_form,
       Choose<Form>("prefill_form", absl::GetFlag(FLAGS_prefill_form),
                    {{"recurrent", Form::kRecurrent}, {"chunkwise", Form::kChunkwise}}));
-  config.compute_threads = absl::GetFlag(FLAGS_compute_threads);
-  FERMATA_RETURN_IF_ERROR(CheckInt("compute_threads", config.compute_threads, 0, 1024));
-  if (config.compute_threads == 0) {
-    config.compute_threads = std::max(1u, std::thread::hardware_concurrency());
-  }
-  return absl::OkStatus();
+  return ReadCompute(config);
 }
 
 absl::Status ReadNetwork(ServerConfig& config) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -38,6 +39,7 @@ struct ServerConfig {
   std::optional<absl::Duration> session_ttl;
   EngineOptions engine;
   int compute_threads = 1;
+  std::vector<int> compute_cpus;  // Empty: any.
   TimeLimits time_limits;
   int stream_buffer_tokens = 0;
   int max_message_bytes = 0;

@@ -3,10 +3,10 @@
 namespace fermata {
 namespace {
 
-HttpResponse Ready(ServingState::Phase phase) {
-  switch (phase) {
+HttpResponse Ready(const ServingState& serving) {
+  switch (serving.phase()) {
     case ServingState::Phase::kLoading:
-      return HttpError(503, "LOADING", "the model is being loaded");
+      return HttpError(503, "LOADING", serving.LoadingText());
     case ServingState::Phase::kDraining:
       return HttpError(503, "DRAINING", "the server is shutting down");
     case ServingState::Phase::kServing:
@@ -25,7 +25,7 @@ void AddOperationalRoutes(const ServingState& serving, const Metrics& metrics, H
   });
   router.Add("GET", "/healthz",
              [](const HttpRequest&) { return HttpResponse{.body = "alive\n", .headers = {}}; });
-  router.Add("GET", "/readyz", [&serving](const HttpRequest&) { return Ready(serving.phase()); });
+  router.Add("GET", "/readyz", [&serving](const HttpRequest&) { return Ready(serving); });
 }
 
 }  // namespace fermata

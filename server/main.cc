@@ -8,6 +8,7 @@
 #include "server/command_line.h"
 #include "server/flags.h"
 #include "server/logging.h"
+#include "server/openmp_waiting.h"
 #include "server/serve.h"
 #include "server/signals.h"
 
@@ -33,6 +34,7 @@ int Refuse(const absl::Status& status) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  fermata::MakeOpenMpSleep(argv);
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const auto wish = fermata::ParseCommandLine(arguments, fermata::ServerFlags());
   if (!wish.ok()) return Refuse(wish.status());

@@ -1,6 +1,9 @@
 #include "server/runtime.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "engine/base/cpus.h"
 #include "engine/base/error.h"
 #include "engine/base/parallel.h"
 #include "engine/base/status.h"
@@ -9,11 +12,17 @@
 namespace fermata {
 
 absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Load(const ServerConfig& config,
-                                                       EngineObserver* observer) {
+                                                       EngineObserver* observer,
+                                                       LoadProgressFunction progress) {
   SetComputeThreads(config.compute_threads);
+  SetComputeCpus(config.compute_cpus);
   std::unique_ptr<Runtime> runtime(new Runtime());
-  FERMATA_ASSIGN_OR_RETURN(runtime->model_,
-                           Model::Load(config.model_dir, {.weights = config.weights}));
+  {
+    const ComputeCpusScope scope;
+    FERMATA_ASSIGN_OR_RETURN(
+        runtime->model_, Model::Load(config.model_dir,
+                                     {.weights = config.weights, .progress = std::move(progress)}));
+  }
   const ModelInfo& info = runtime->model_->info();
   FERMATA_ASSIGN_OR_RETURN(runtime->tokenizer_, Tokenizer::Load(config.model_dir, info.vocab_size));
   SessionStoreOptions sessions;
@@ -35,6 +44,16 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Load(const ServerConfig& confi
   return runtime;
 }
 
+void ServingState::ReportLoading(const LoadProgress& progress) {
+  load_phase_.store(progress.phase);
+  load_percent_.store(static_cast<int>(100 * progress.share()));
+}
+
+std::string ServingState::LoadingText() const {
+  return absl::StrCat("the model is being loaded (", std::string(LoadPhaseName(load_phase_)), ", ",
+                      load_percent_.load(), " %)");
+}
+
 void ServingState::StartServing(Runtime* runtime) {
   runtime_.store(runtime);
   phase_.store(Phase::kServing);
@@ -43,7 +62,7 @@ void ServingState::StartServing(Runtime* runtime) {
 absl::StatusOr<Runtime*> ServingState::runtime() const {
   Runtime* runtime = runtime_.load();
   if (runtime != nullptr) return runtime;
-  return MakeError(absl::StatusCode::kUnavailable, "the model is being loaded",
+  return MakeError(absl::StatusCode::kUnavailable, LoadingText(),
                    {.reason = "LOADING", .metadata = {}, .retry_after = absl::Seconds(1)});
 }
 

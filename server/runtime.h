@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,9 +20,10 @@ class Runtime {
  public:
   // Loads the model of `config.model_dir`, which must be resolved. Errors say what is wrong with
   // the directory, or name the flag that does not fit the model. `observer` must outlive the
-  // runtime.
+  // runtime. `progress` may be null.
   static absl::StatusOr<std::unique_ptr<Runtime>> Load(const ServerConfig& config,
-                                                       EngineObserver* observer);
+                                                       EngineObserver* observer,
+                                                       LoadProgressFunction progress);
 
   const ModelInfo& model() const { return model_->info(); }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
@@ -42,6 +44,11 @@ class ServingState {
  public:
   enum class Phase { kLoading, kServing, kDraining };
 
+  // How far the loading is, for those who ask meanwhile.
+  void ReportLoading(const LoadProgress& progress);
+  // "the model is being loaded (weights, 43 %)".
+  std::string LoadingText() const;
+
   // `runtime` must outlive the state.
   void StartServing(Runtime* runtime);
   void StartDraining() { phase_.store(Phase::kDraining); }
@@ -54,6 +61,8 @@ class ServingState {
  private:
   std::atomic<Phase> phase_ = Phase::kLoading;
   std::atomic<Runtime*> runtime_ = nullptr;
+  std::atomic<LoadProgress::Phase> load_phase_ = LoadProgress::Phase::kWeights;
+  std::atomic<int> load_percent_ = 0;  // Of the phase.
 };
 
 }  // namespace fermata

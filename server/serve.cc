@@ -12,6 +12,7 @@
 #include "server/grpc_server.h"
 #include "server/http_routes.h"
 #include "server/http_server.h"
+#include "server/load_log.h"
 #include "server/model_path.h"
 
 namespace fermata {
@@ -83,7 +84,12 @@ absl::Status Serve(const ServerConfig& given, Signals& signals) {
             {"http_port", http->port()}});
 
   const absl::Time start = absl::Now();
-  FERMATA_ASSIGN_OR_RETURN(runtime, Runtime::Load(config, &metrics));
+  LoadLog load_log;
+  FERMATA_ASSIGN_OR_RETURN(runtime,
+                           Runtime::Load(config, &metrics, [&](const LoadProgress& progress) {
+                             serving.ReportLoading(progress);
+                             load_log.Report(progress, absl::Now());
+                           }));
   signals.HoldForStop();
   serving.StartServing(runtime.get());
   grpc->SetHealthy(true);

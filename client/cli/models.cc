@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "client/cli/commands.h"
 #include "client/cli/output.h"
+#include "client/cli/progress.h"
 #include "engine/model/model.h"
 #include "engine/model/self_check.h"
 #include "engine/tokenizer/tokenizer.h"
@@ -30,8 +31,16 @@ struct Loaded {
   absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer;  // Of weights alone much can be told too.
 };
 
-absl::StatusOr<Loaded> Load(const std::string& path) {
-  auto model = Model::Load(path);
+absl::StatusOr<Loaded> Load(const std::string& path, const Io& io) {
+  Progress terminal(io.err, io.err_is_terminal);
+  auto model = Model::Load(
+      path, {.progress = [&terminal](const LoadProgress& progress) {
+        const auto [phase, tensors_done, tensors, bytes_done, bytes] = progress;
+        terminal.Show(
+            progress.share(),
+            absl::StrFormat("%s: %d of %d tensors, %d of %d MB", std::string(LoadPhaseName(phase)),
+                            tensors_done, tensors, bytes_done / 1'000'000, bytes / 1'000'000));
+      }});
   if (!model.ok()) return model.status();
   auto tokenizer = Tokenizer::Load(path, (*model)->info().vocab_size);
   return Loaded{*std::move(model), std::move(tokenizer)};
@@ -186,14 +195,14 @@ std::vector<Check> CheckTokenizer(const absl::StatusOr<std::unique_ptr<Tokenizer
 }  // namespace
 
 int RunInspectModel(const CommonOptions& common, const InspectModelCommand& command, const Io& io) {
-  const absl::StatusOr<Loaded> loaded = Load(command.directory);
+  const absl::StatusOr<Loaded> loaded = Load(command.directory, io);
   if (!loaded.ok()) return Fail(common, loaded.status(), io);
   io.out << (common.json ? ToJson(*loaded).dump() + "\n" : Text(*loaded));
   return kExitOk;
 }
 
 int RunVerifyModel(const CommonOptions& common, const VerifyModelCommand& command, const Io& io) {
-  const absl::StatusOr<Loaded> loaded = Load(command.directory);
+  const absl::StatusOr<Loaded> loaded = Load(command.directory, io);
   if (!loaded.ok()) return Fail(common, loaded.status(), io);
   std::vector<Check> checks = {
       {"weights", true,

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/cpus.h"
 #include "engine/base/status.h"
 #include "engine/scheduler/batch.h"
 #include "engine/scheduler/job.h"
@@ -242,6 +243,7 @@ void Engine::Impl::RunIntake() {
 }
 
 void Engine::Impl::Run() {
+  const ComputeCpusScope scope;
   while (true) {
     const Inbox inbox = WaitForWork();
     if (inbox.stopping) return;

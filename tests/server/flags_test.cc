@@ -5,9 +5,13 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
+
+#include <sched.h>
 
 #include "absl/flags/commandlineflag.h"
 #include "absl/flags/reflection.h"
+#include "engine/base/cpus.h"
 #include "gmock/gmock.h"
 
 namespace fermata {
@@ -32,7 +36,7 @@ TEST_F(FlagsTest, DefaultsAreValid) {
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->session_memory_bytes, int64_t{1} << 30);
   EXPECT_FALSE(config->session_ttl.has_value());
-  EXPECT_EQ(config->compute_threads, std::thread::hardware_concurrency());
+  EXPECT_TRUE(config->compute_cpus.empty());
   EXPECT_EQ(config->time_limits.fallback, absl::Minutes(10));
   EXPECT_EQ(config->time_limits.longest, absl::Hours(1));
   EXPECT_EQ(config->max_message_bytes, 4 << 20);
@@ -82,6 +86,34 @@ TEST_F(FlagsTest, ValuesReachTheConfiguration) {
   EXPECT_EQ(config->log.format, LogFormat::kJson);
 }
 
+// On a thread of its own, for it is kept on one CPU.
+TEST_F(FlagsTest, ComputingFitsTheCpusThatTheProcessMayUse) {
+  std::thread([] {
+    const std::vector<int> all = AllowedCpus();
+    const std::string last = std::to_string(all.back());
+    auto config = With({"--compute_cpus=" + last});
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(config->compute_cpus, std::vector<int>{all.back()});
+    EXPECT_EQ(config->compute_threads, 1);
+    config = With({"--compute_cpus=" + last, "--compute_threads=3"});
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(config->compute_threads, 3);
+
+    cpu_set_t first;
+    CPU_ZERO(&first);
+    CPU_SET(all.front(), &first);
+    ASSERT_EQ(sched_setaffinity(0, sizeof(first), &first), 0);
+    config = With({});
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(config->compute_threads, 1);
+    if (all.size() == 1) return;
+    const auto refused = With({"--compute_cpus=" + last});
+    ASSERT_FALSE(refused.ok());
+    EXPECT_THAT(std::string(refused.status().message()),
+                StartsWith("--compute_cpus: CPU " + last + " is none"));
+  }).join();
+}
+
 TEST_F(FlagsTest, NoStepTimeTargetIsWithoutBound) {
   const auto config = With({"--step_time_target=0"});
   ASSERT_TRUE(config.ok()) << config.status();
@@ -121,6 +153,9 @@ TEST_F(FlagsTest, BadValuesAreRefusedByTheirFlagsName) {
       "--prefill_form=parallel",
       "--weights=int5",
       "--compute_threads=-1",
+      "--compute_cpus=all",
+      "--compute_cpus=0-",
+      "--compute_cpus=1000000",
       "--default_time_limit=-1s",
       "--default_time_limit=2h",
       "--max_time_limit=-5m",

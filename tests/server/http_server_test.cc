@@ -208,6 +208,9 @@ TEST_F(HttpServerTest, OperationalRoutesFollowTheServersLife) {
   EXPECT_THAT(Get("/healthz"), StartsWith("HTTP/1.1 200"));
   EXPECT_THAT(Get("/readyz"), StartsWith("HTTP/1.1 503"));
   EXPECT_THAT(Get("/readyz"), HasSubstr("\"LOADING\""));
+  serving_.ReportLoading({.bytes_done = 433, .bytes = 1000});
+  EXPECT_THAT(Get("/readyz"), HasSubstr("(weights, 43 %)"));
+  EXPECT_THAT(serving_.runtime().status().message(), HasSubstr("(weights, 43 %)"));
   EXPECT_THAT(Get("/metrics"),
               HasSubstr("Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"));
   serving_.StartServing(nullptr);

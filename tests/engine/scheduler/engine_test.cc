@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/cpus.h"
 #include "engine/base/error.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -43,6 +44,30 @@ TEST(EngineTest, StreamsTokensAndCompletes) {
   EXPECT_EQ(sink->result().seed, 1u);
   EXPECT_FALSE(sink->result().session.has_value());
   EXPECT_EQ(sink->text(), engine.tokenizer().Decode(sink->tokens(), false));
+}
+
+// Notes the CPUs of the thread that brings tokens: the engine's.
+class CpuSink : public RecordingSink {
+ public:
+  void Chunk(TurnChunk chunk) override {
+    cpus = AllowedCpus();
+    RecordingSink::Chunk(std::move(chunk));
+  }
+  std::vector<int> cpus;
+};
+
+TEST(EngineTest, ComputesOnItsCpusAlone) {
+  const std::vector<int> before = AllowedCpus();
+  const auto sink = std::make_shared<CpuSink>();
+  SetComputeCpus({before.back()});
+  {
+    TestEngine engine;
+    engine.Start(SeededTurn("hello", 3), sink);
+    sink->Wait();
+  }
+  SetComputeCpus({});
+  EXPECT_EQ(sink->cpus, std::vector<int>{before.back()});
+  EXPECT_EQ(AllowedCpus(), before);
 }
 
 TEST(EngineTest, GreedyTokensAreTheModelsArgmax) {
