@@ -51,11 +51,13 @@ TEST(ThreadPoolTest, HelpersHelpAwakeOrAsleep) {
 }
 
 TEST(ThreadPoolTest, NoMoreThreadsThanAsked) {
-  ThreadPool::Instance().Run(5, 100, [](int64_t) {});  // So that there are more.
-  for (int repeat = 0; repeat < 100; ++repeat) {
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    Meeting all_awake;
+    ThreadPool::Instance().Run(5, 5, [&](int64_t) { all_awake.Attend(5); });
     std::mutex mutex;
     std::set<std::thread::id> threads;
     ThreadPool::Instance().Run(2, 50, [&](int64_t) {
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
       const std::lock_guard lock(mutex);
       threads.insert(std::this_thread::get_id());
     });
