@@ -8,12 +8,41 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
 namespace fermata {
+
+// A snapshot's number among all that a store ever made: ascending, never used twice; 0 is none.
+using SnapshotKey = uint64_t;
+
+// A snapshot, and the state it has: named after the snapshot that had it first. Snapshots of one
+// state have the same bytes for it, and share them where they lie together.
+struct SnapshotName {
+  SnapshotKey key = 0;
+  SnapshotKey state = 0;
+
+  bool operator==(const SnapshotName&) const = default;
+};
+
+// What a commit must have reached before its client hears of it.
+enum class Durability : uint8_t {
+  kMemory = 1,  // Gone with the process.
+  kDisk = 2,    // There after kill -9 and loss of power.
+};
+
+// A snapshot that a session can be taken back to.
+struct Checkpoint {
+  SnapshotName snapshot;
+  int64_t position = 0;
+  uint64_t turns = 0;  // Committed turns when it was the session's newest.
+  absl::Time time;     // Of its commit.
+
+  bool operator==(const Checkpoint&) const = default;
+};
 
 // All of a session but its state. A session that has never been given a token has position 0 and no
 // pending token; every other one has exactly one pending token.
@@ -28,6 +57,13 @@ struct SessionRecord {
   absl::Time update_time;             // Of the last commit or update.
   std::optional<absl::Duration> ttl;  // Since update_time; none lives until evicted or deleted.
   uint64_t turns = 0;                 // Committed turns.
+  uint64_t revision = 0;              // Changes so far: commits, updates, rewinds.
+  std::optional<Durability> durability;    // Of its commits; none: as the store's default.
+  std::optional<int32_t> max_checkpoints;  // To keep; none: as the store's default.
+  bool pinned = false;                     // Neither used up by turns nor dropped; to be forked.
+  std::string parent_id;                   // Forked from; empty: from none.
+  int64_t parent_position = 0;             // And where.
+  std::vector<Checkpoint> checkpoints;     // Oldest first.
 
   bool operator==(const SessionRecord&) const = default;
 };
@@ -39,6 +75,7 @@ inline constexpr size_t kMaxSamplerMemoryBytes = 4 * 4096;  // Of the longest pe
 inline constexpr int kMaxLabels = 32;
 inline constexpr size_t kMaxLabelKeyBytes = 63;
 inline constexpr size_t kMaxLabelValueBytes = 255;
+inline constexpr int kMaxCheckpoints = 64;
 
 // What those bounds come to, in bytes (FORMAT.md): the longest record, and the longest head
 // (header, record and padding).
