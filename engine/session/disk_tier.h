@@ -44,6 +44,9 @@ class DiskTier : public Tier {
     std::unique_ptr<DiskTier> tier;
     std::vector<Found> snapshots;  // All that are whole, in the order of their keys.
     std::vector<Remark> remarks;
+    // The highest key that the directory has seen, also of what is no snapshot any more: new
+    // snapshots must have higher ones.
+    SnapshotKey last_key = 0;
   };
   // Takes the directory's lock, puts aside what does not belong there, and brings the index to what
   // the files say. FAILED_PRECONDITION with reason DIRECTORY_LOCKED, or SNAPSHOT_MODEL where the

@@ -58,8 +58,9 @@ class Tier {
   virtual absl::Status State(SnapshotKey key, std::span<std::byte> state) const = 0;
   // Whether a snapshot with this state is kept.
   virtual bool HasState(SnapshotKey state) const = 0;
-  // Removes snapshots, in this order; those that are not there are passed over. What is erased does
-  // not come back, whatever happens after the return.
+  // Removes snapshots; those that are not there are passed over. What is erased does not come back,
+  // whatever happens after the return. Of one session's snapshots in `keys` the newest goes last:
+  // whatever happens before the return, it is not gone while another of them is there.
   virtual absl::Status Erase(std::span<const SnapshotKey> keys) = 0;
   virtual TierUsage usage() const = 0;
 };
