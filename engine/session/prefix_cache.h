@@ -20,7 +20,8 @@ class PrefixCache {
  public:
   struct Options {
     int64_t state_bytes = 0;
-    int64_t memory_bytes = 0;  // Of states, token ids and index together; less than one state: none.
+    int64_t memory_bytes =
+        0;  // Of states, token ids and index together; less than one state: none.
   };
   struct Stats {
     int64_t states = 0;
