@@ -6,35 +6,6 @@
 
 namespace fermata {
 
-SessionRecord FullRecord(std::string_view id) {
-  SessionRecord record;
-  record.id = id;
-  record.model_fingerprint = "0123456789abcdef0123456789abcdef";
-  record.position = 123'456'789'012;
-  record.pending_token = 65'000;
-  record.sampler_memory = std::string("\x01\x00\x00\x00\xff", 5);
-  record.labels = {{"user", "ann"}, {"uses", "two"}, {"empty", ""}, {"topic", "gr\xc3\xbcn"}};
-  record.create_time = absl::FromUnixNanos(1'600'000'000'000'000'001);
-  record.update_time = absl::FromUnixNanos(1'700'000'000'000'000'002);
-  record.ttl = absl::Seconds(90) + absl::Nanoseconds(3);
-  record.turns = 42;
-  return record;
-}
-
-std::vector<std::byte> SomeState(size_t size, uint8_t seed) {
-  std::vector<std::byte> state(size);
-  uint32_t value = seed + 1;
-  for (std::byte& byte : state) {
-    value = value * 1664525 + 1013904223;
-    byte = static_cast<std::byte>(value >> 24);
-  }
-  return state;
-}
-
-std::string AsText(const std::vector<std::byte>& bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 SessionStoreOptions SmallStoreOptions(int64_t capacity, FakeClock& clock) {
   SessionStoreOptions options;
   options.model_fingerprint = "f00d";
@@ -82,10 +53,6 @@ std::vector<std::byte> StateOf(SessionStore& store, const std::string& id) {
   const absl::Status read = MustBegin(store, id).ReadState(state);
   EXPECT_TRUE(read.ok()) << read;
   return state;
-}
-
-std::string Reason(const absl::Status& status) {
-  return absl::StatusCodeToString(status.code()) + " " + DetailsOf(status).reason;
 }
 
 }  // namespace fermata

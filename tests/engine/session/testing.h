@@ -14,16 +14,9 @@
 #include "engine/session/session_store.h"
 #include "engine/session/snapshot.h"
 #include "gmock/gmock.h"
+#include "tests/engine/session/records.h"
 
 namespace fermata {
-
-// A record with something in every field.
-SessionRecord FullRecord(std::string_view id);
-
-// `size` bytes that differ from place to place, and from `seed` to `seed`.
-std::vector<std::byte> SomeState(size_t size, uint8_t seed);
-
-std::string AsText(const std::vector<std::byte>& bytes);
 
 // A clock that moves when told to.
 class FakeClock {
@@ -52,9 +45,6 @@ SessionStore::Lease MustBegin(SessionStore& store, const std::string& id);
 
 // The state that a turn on `id` finds.
 std::vector<std::byte> StateOf(SessionStore& store, const std::string& id);
-
-// The reason that `status` carries, and its code: "NOT_FOUND SESSION_EXPIRED".
-std::string Reason(const absl::Status& status);
 
 }  // namespace fermata
 
