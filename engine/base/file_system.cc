@@ -159,6 +159,11 @@ class Posix : public FileSystem {
     return SystemError(error, path);
   }
 
+  absl::Status RemoveDirectory(const std::string& path) override {
+    if (rmdir(path.c_str()) != 0) return SystemError(errno, path);
+    return absl::OkStatus();
+  }
+
   absl::Status SyncDirectory(const std::string& path) override {
     FERMATA_ASSIGN_OR_RETURN(const Descriptor descriptor,
                              OpenDescriptor(path, O_RDONLY | O_DIRECTORY));

@@ -59,6 +59,8 @@ class FileSystem {
   virtual absl::Status Remove(const std::string& path) = 0;
   // Nothing happens when it is there already.
   virtual absl::Status MakeDirectory(const std::string& path) = 0;
+  // Of an empty directory.
+  virtual absl::Status RemoveDirectory(const std::string& path) = 0;
   virtual absl::Status SyncDirectory(const std::string& path) = 0;
   // In no order.
   virtual absl::StatusOr<std::vector<Entry>> List(const std::string& directory) const = 0;

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -25,7 +24,7 @@ class DiskTier : public Tier {
     std::string directory;  // Made when missing; its parent must exist.
     size_t state_bytes = 0;
     std::string model_fingerprint;
-    int64_t quota_bytes = 0;       // Of all files; 0: no quota.
+    int64_t quota_bytes = 0;       // Of all snapshots' files, in blocks of 4 KiB; 0: no quota.
     int64_t free_space_floor = 0;  // Put fails rather than leave less than this free.
     FileSystem* files = &PosixFileSystem();
   };
@@ -63,12 +62,13 @@ class DiskTier : public Tier {
   absl::Status Erase(std::span<const SnapshotKey> keys) override;
   TierUsage usage() const override;
 
-  // Moves the file of a damaged snapshot aside, where it is kept for whoever looks into it. The
-  // snapshot is gone then.
-  absl::Status SetAside(SnapshotKey key);
+  // As Erase, for a damaged snapshot: its file is moved to lost+found, for whoever looks into it; one
+  // whose state others have only when they are gone too.
+  absl::Status SetAside(SnapshotKey key) override;
 
  private:
   struct Impl;
+  class Opener;
   explicit DiskTier(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

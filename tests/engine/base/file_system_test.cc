@@ -110,6 +110,9 @@ TEST_F(FileSystemTest, DirectoriesAreMadeListedAndSynced) {
                   testing::AllOf(testing::Field(&FileSystem::Entry::name, "f"),
                                  testing::Field(&FileSystem::Entry::is_directory, false))));
   EXPECT_TRUE(files_.Remove(Path("f")).ok());
+  EXPECT_FALSE(files_.RemoveDirectory(directory_).ok());
+  EXPECT_TRUE(files_.RemoveDirectory(Path("d")).ok());
+  EXPECT_TRUE(files_.MakeDirectory(Path("d")).ok());
   EXPECT_EQ(files_.List(directory_)->size(), 1u);
   EXPECT_GT(*files_.FreeBytes(directory_), 0);
 }
