@@ -97,9 +97,7 @@ class DiskTier::Opener {
 
   void RemoveIndex() {
     impl_->index.reset();
-    for (const char* ending : {"", "-wal", "-shm", "-journal"}) {
-      files().Remove(impl_->paths.Index() + ending).IgnoreError();
-    }
+    RemoveSnapshotIndex(files(), impl_->paths);
   }
 
   void DoWithoutIndex(const absl::Status& why) {

@@ -168,6 +168,12 @@ absl::StatusOr<std::string> MoveAside(FileSystem& files, const SnapshotPaths& pa
   return to;
 }
 
+void RemoveSnapshotIndex(FileSystem& files, const SnapshotPaths& paths) {
+  for (const char* ending : {"", "-wal", "-shm", "-journal"}) {
+    files.Remove(paths.Index() + ending).IgnoreError();
+  }
+}
+
 absl::Status AboutFile(const std::string& path, const absl::Status& status) {
   ErrorDetails details = DetailsOf(status);
   details.metadata.emplace("path", path);

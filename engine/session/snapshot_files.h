@@ -77,6 +77,9 @@ absl::Status CheckFileSize(const FileSystem& files, const std::string& path,
 absl::StatusOr<std::string> MoveAside(FileSystem& files, const SnapshotPaths& paths,
                                       const std::string& name);
 
+// Removes the index's files, which are made anew then.
+void RemoveSnapshotIndex(FileSystem& files, const SnapshotPaths& paths);
+
 // `status`, naming the file that it is about.
 absl::Status AboutFile(const std::string& path, const absl::Status& status);
 
