@@ -70,8 +70,8 @@ struct SessionStoreStats {
     TierUsage usage;
   };
   int64_t sessions = 0;
-  int64_t positions = 0;    // Sum of all sessions' positions.
-  int64_t checkpoints = 0;  // Of all sessions.
+  int64_t positions = 0;         // Sum of all sessions' positions.
+  int64_t checkpoints = 0;       // Of all sessions.
   int64_t checkpoint_bytes = 0;  // Of states that checkpoints alone keep.
   std::vector<OfTier> tiers;
   int64_t capacity = 0;     // Sessions that fit into memory.
@@ -114,6 +114,9 @@ class SessionStore {
   explicit SessionStore(SessionStoreOptions options);
   // Over memory and `disk`, with the sessions that were found there.
   SessionStore(SessionStoreOptions options, DiskTier::Opened disk);
+  // The same over any tier. `found` is in the order of the keys.
+  SessionStore(SessionStoreOptions options, std::unique_ptr<Tier> lower,
+               std::vector<DiskTier::Found> found);
   // No lease may be left. What is in memory alone is lost, unless Flush was called.
   ~SessionStore();
   SessionStore(const SessionStore&) = delete;
@@ -175,7 +178,7 @@ class SessionStore {
     std::string head;
     std::vector<std::byte> state;
   };
-  absl::StatusOr<Exported> Export(std::string_view id, const Place& place = {}) const;
+  absl::StatusOr<Exported> Export(std::string_view id, const Place& place) const;
 
   struct ImportOptions {
     std::string id;        // Empty: the id that it was exported under.
@@ -249,10 +252,11 @@ class SessionStore {
     std::string id;  // Empty with create_if_missing: the store makes one.
     bool create_if_missing = false;
     std::string fork_from;  // A session to be created starts as a fork of this one; empty: of none.
-    std::optional<int64_t> expected_position;  // That of a session to be created is 0, or the fork's.
-    std::optional<absl::Duration> ttl;         // Replaces the session's with the commit, when set.
-    std::optional<Durability> durability;      // Of this commit alone, and of a session that it makes.
-    std::optional<int32_t> max_checkpoints;    // Of a session that it makes.
+    std::optional<int64_t>
+        expected_position;                 // That of a session to be created is 0, or the fork's.
+    std::optional<absl::Duration> ttl;     // Replaces the session's with the commit, when set.
+    std::optional<Durability> durability;  // Of this commit alone, and of a session that it makes.
+    std::optional<int32_t> max_checkpoints;  // Of a session that it makes.
   };
   absl::StatusOr<Lease> Begin(const BeginOptions& options);
 

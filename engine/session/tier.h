@@ -35,8 +35,8 @@ struct NewSnapshot {
 // A tier decides nothing about sessions: which snapshot is whose, who goes first and when one
 // expires is SessionStore's. All states of a tier have one size.
 //
-// Thread-safe; but the caller sees to it that a snapshot is not erased while it is read. Calls may
-// block for as long as the tier's medium takes.
+// Thread-safe; but the caller sees to it that a snapshot is not erased while its state is read. Calls
+// may block for as long as the tier's medium takes.
 //
 // Errors: NOT_FOUND with reason SNAPSHOT_NOT_FOUND; DATA_LOSS as DecodeSnapshot gives it;
 // RESOURCE_EXHAUSTED when full; INVALID_ARGUMENT for a record that fails CheckRecord or a state of
@@ -62,6 +62,9 @@ class Tier {
   // whatever happens after the return. Of one session's snapshots in `keys` the newest goes last:
   // whatever happens before the return, it is not gone while another of them is there.
   virtual absl::Status Erase(std::span<const SnapshotKey> keys) = 0;
+  // Takes a damaged snapshot out, so that it is not there any more; a tier may keep its bytes
+  // elsewhere for whoever looks into it.
+  virtual absl::Status SetAside(SnapshotKey key) { return Erase({&key, 1}); }
   virtual TierUsage usage() const = 0;
 };
 
