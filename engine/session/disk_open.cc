@@ -67,16 +67,22 @@ class DiskTier::Opener {
   FileSystem& files() { return *impl_->options.files; }
 
   absl::Status LockDirectory() {
-    const std::string& directory = impl_->options.directory;
-    if (absl::IsNotFound(files().List(directory).status())) {
-      FERMATA_RETURN_IF_ERROR(files().MakeDirectory(directory));
-      const size_t slash = directory.find_last_of('/', directory.find_last_not_of('/'));
-      const std::string parent =
-          slash == std::string::npos ? "." : directory.substr(0, std::max<size_t>(slash, 1));
-      FERMATA_RETURN_IF_ERROR(files().SyncDirectory(parent));
+    const absl::Status ours = CheckDirectory(files(), impl_->paths);
+    if (absl::IsNotFound(ours)) {
+      FERMATA_RETURN_IF_ERROR(MakeOurs());
+    } else {
+      FERMATA_RETURN_IF_ERROR(ours);
     }
-    FERMATA_ASSIGN_OR_RETURN(impl_->lock, files().Lock(directory));
+    FERMATA_ASSIGN_OR_RETURN(impl_->lock, files().Lock(impl_->options.directory));
     return absl::OkStatus();
+  }
+
+  absl::Status MakeOurs() {
+    const std::string& directory = impl_->options.directory;
+    FERMATA_RETURN_IF_ERROR(files().MakeDirectory(directory));
+    const size_t slash = directory.find_last_of('/', directory.find_last_not_of('/'));
+    return files().SyncDirectory(
+        slash == std::string::npos ? "." : directory.substr(0, std::max<size_t>(slash, 1)));
   }
 
   void Remark(std::string path, std::string what) {

@@ -48,8 +48,10 @@ class DiskTier : public Tier {
     SnapshotKey last_key = 0;
   };
   // Takes the directory's lock, puts aside what does not belong there, and brings the index to what
-  // the files say. FAILED_PRECONDITION with reason DIRECTORY_LOCKED, or SNAPSHOT_MODEL where the
-  // snapshots are those of another model; what FileSystem gives.
+  // the files say. FAILED_PRECONDITION with reason DIRECTORY_LOCKED; DIRECTORY_FOREIGN for one
+  // that has never been used for snapshots and has other things in it; SNAPSHOT_MODEL where the
+  // snapshots are those of another model, and SNAPSHOT_VERSION where a newer build wrote them. What
+  // FileSystem gives.
   static absl::StatusOr<Opened> Open(const Options& options);
 
   ~DiskTier() override;

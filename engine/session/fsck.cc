@@ -24,9 +24,10 @@ class Checker {
       : options_(options), files_(*options.files), paths_(options.directory) {}
 
   absl::StatusOr<FsckReport> Run() {
-    FERMATA_ASSIGN_OR_RETURN(const DirectoryContents contents, ListSnapshotFiles(files_, paths_));
+    FERMATA_RETURN_IF_ERROR(CheckDirectory(files_, paths_));
     FERMATA_ASSIGN_OR_RETURN(const std::unique_ptr<DirectoryLock> lock,
                              files_.Lock(options_.directory));
+    FERMATA_ASSIGN_OR_RETURN(const DirectoryContents contents, ListSnapshotFiles(files_, paths_));
     for (const SnapshotFile& file : contents.files) Read(file);
     for (size_t i = 0; i < checked_.size(); ++i) FindState(i);
     for (const std::string& name : contents.strangers) AddStranger(name);

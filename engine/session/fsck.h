@@ -42,7 +42,7 @@ struct FsckReport {
 
 // Reads every byte of a directory of snapshots and compares it with its checksums, and makes the
 // index anew from what is whole. Takes the directory's lock: FAILED_PRECONDITION with reason
-// DIRECTORY_LOCKED while a server has it open. NOT_FOUND where there is no such directory; else what
+// DIRECTORY_LOCKED while a server has it open, DIRECTORY_FOREIGN as DiskTier::Open; NOT_FOUND; else what
 // FileSystem gives for a directory that can not be listed: a file that can not be read is a row.
 absl::StatusOr<FsckReport> Fsck(const FsckOptions& options);
 

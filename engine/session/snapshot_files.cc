@@ -50,6 +50,11 @@ bool BelongsAtTheTop(const FileSystem::Entry& entry) {
          entry.name == "index.db-shm" || entry.name == "index.db-journal";
 }
 
+std::optional<uint64_t> ParseShard(const FileSystem::Entry& entry) {
+  const auto shard = entry.is_directory ? ParseHex(entry.name) : std::nullopt;
+  return shard.has_value() && Hex(*shard, 1) == entry.name ? shard : std::nullopt;
+}
+
 absl::Status ListShard(const FileSystem& files, const SnapshotPaths& paths, uint64_t shard,
                        DirectoryContents& contents) {
   FERMATA_ASSIGN_OR_RETURN(const std::vector<FileSystem::Entry> entries,
@@ -83,6 +88,22 @@ std::string SnapshotPaths::Temporary(SnapshotKey key, uint64_t attempt) const {
          ".tmp";
 }
 
+absl::Status CheckDirectory(const FileSystem& files, const SnapshotPaths& paths) {
+  FERMATA_ASSIGN_OR_RETURN(const std::vector<FileSystem::Entry> entries,
+                           files.List(paths.directory()));
+  std::string foreign;
+  for (const FileSystem::Entry& entry : entries) {
+    if (entry.name == "LOCK") return absl::OkStatus();
+    if (!BelongsAtTheTop(entry) && !ParseShard(entry).has_value()) foreign = entry.name;
+  }
+  if (foreign.empty()) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   paths.directory() + ": not a directory of sessions, as it has " + foreign,
+                   {.reason = "DIRECTORY_FOREIGN",
+                    .metadata = {{"path", paths.directory()}},
+                    .retry_after = {}});
+}
+
 absl::StatusOr<DirectoryContents> ListSnapshotFiles(const FileSystem& files,
                                                     const SnapshotPaths& paths) {
   FERMATA_ASSIGN_OR_RETURN(const std::vector<FileSystem::Entry> entries,
@@ -90,8 +111,7 @@ absl::StatusOr<DirectoryContents> ListSnapshotFiles(const FileSystem& files,
   DirectoryContents contents;
   for (const FileSystem::Entry& entry : entries) {
     if (BelongsAtTheTop(entry)) continue;
-    const auto shard = entry.is_directory ? ParseHex(entry.name) : std::nullopt;
-    if (shard.has_value() && Hex(*shard, 1) == entry.name) {
+    if (const auto shard = ParseShard(entry); shard.has_value()) {
       FERMATA_RETURN_IF_ERROR(ListShard(files, paths, *shard, contents));
     } else {
       contents.strangers.push_back(entry.name);
@@ -158,12 +178,17 @@ absl::Status CheckFileSize(const FileSystem& files, const std::string& path,
 
 absl::StatusOr<std::string> MoveAside(FileSystem& files, const SnapshotPaths& paths,
                                       const std::string& name) {
+  // There for good before anything is moved there.
   FERMATA_RETURN_IF_ERROR(files.MakeDirectory(paths.LostAndFound()));
+  FERMATA_RETURN_IF_ERROR(files.SyncDirectory(paths.directory()));
   const std::string wanted = paths.LostAndFound() + "/" + name.substr(name.find('/') + 1);
   std::string to = wanted;
-  for (int i = 1; !absl::IsNotFound(files.Size(to).status()); ++i) {
+  absl::Status taken = files.Size(to).status();
+  for (int i = 1; taken.ok(); ++i) {
     to = wanted + "." + std::to_string(i);
+    taken = files.Size(to).status();
   }
+  if (!absl::IsNotFound(taken)) return taken;
   FERMATA_RETURN_IF_ERROR(files.Rename(paths.directory() + "/" + name, to));
   return to;
 }

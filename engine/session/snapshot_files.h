@@ -47,6 +47,10 @@ class SnapshotPaths {
   std::string directory_;
 };
 
+// OK for a directory that was used for snapshots before, or has nothing else in it. NOT_FOUND;
+// FAILED_PRECONDITION with reason DIRECTORY_FOREIGN, as what is there would be moved aside.
+absl::Status CheckDirectory(const FileSystem& files, const SnapshotPaths& paths);
+
 struct DirectoryContents {
   std::vector<SnapshotFile> files;     // In the order of their keys, one each.
   std::vector<uint64_t> empty_shards;  // With nothing in them.
