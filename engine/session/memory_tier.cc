@@ -136,7 +136,7 @@ absl::StatusOr<MemoryTier::Room> MemoryTier::Reserve(bool with_state) {
 }
 
 void MemoryTier::Put(const SnapshotName& name, const SessionRecord& record, uint64_t checksum,
-                     Room room) {
+                     Room&& room) {
   std::string head = Head(name, record, checksum);
   const std::lock_guard lock(mutex_);
   if (!states_.contains(name.state)) {
@@ -145,7 +145,7 @@ void MemoryTier::Put(const SnapshotName& name, const SessionRecord& record, uint
   Add(name, std::move(head), room);
 }
 
-void MemoryTier::Share(const SnapshotName& name, const SessionRecord& record, Room room) {
+void MemoryTier::Share(const SnapshotName& name, const SessionRecord& record, Room&& room) {
   const std::lock_guard lock(mutex_);
   Add(name, Head(name, record, states_.at(name.state).checksum), room);
 }

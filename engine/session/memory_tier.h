@@ -70,9 +70,9 @@ class MemoryTier : public Tier {
   // Puts a snapshot into its room, whose state() has been filled and has this StateChecksum; where the
   // tier has the state already, it is shared. Can not fail, as the next one. `record` must pass
   // CheckRecord.
-  void Put(const SnapshotName& name, const SessionRecord& record, uint64_t checksum, Room room);
+  void Put(const SnapshotName& name, const SessionRecord& record, uint64_t checksum, Room&& room);
   // Puts a snapshot of a state that the tier has into a room without a state.
-  void Share(const SnapshotName& name, const SessionRecord& record, Room room);
+  void Share(const SnapshotName& name, const SessionRecord& record, Room&& room);
 
   // The state of snapshot `key`, which no other snapshot has, to be written over. Until Replace, the
   // snapshot's record can still be read.
