@@ -259,8 +259,7 @@ void SessionStore::Impl::Finish(Commit commit, const absl::Status& written) {
     const uint64_t checksum = StateChecksum(commit.state);
     const std::lock_guard lock(mutex);
     if (commit.replaces) {
-      memory.Replace(old, commit.head.key(), commit.record, checksum);
-      commit.room = Room();
+      memory.Replace(old, commit.head.key(), commit.record, checksum, std::move(commit.room));
     } else {
       memory.Put(commit.head.at.snapshot, commit.record, checksum, std::move(commit.room));
     }

@@ -124,8 +124,7 @@ bool MemoryTier::HasRoomFor(int64_t snapshots) const {
 absl::StatusOr<MemoryTier::Room> MemoryTier::Reserve(bool with_state) {
   const std::lock_guard lock(mutex_);
   if (slab_ == nullptr || bytes_ + RoomBytes(with_state) > limit_bytes_) {
-    return MakeError(absl::StatusCode::kResourceExhausted, "the memory of sessions is full",
-                     {.reason = "SESSION_MEMORY_EXHAUSTED", .metadata = {}, .retry_after = {}});
+    return Full();
   }
   Room room;
   room.tier_ = this;
@@ -133,6 +132,11 @@ absl::StatusOr<MemoryTier::Room> MemoryTier::Reserve(bool with_state) {
   if (with_state) room.slot_ = TakeSlot();
   CoolSlots();
   return room;
+}
+
+absl::Status MemoryTier::Full() {
+  return MakeError(absl::StatusCode::kResourceExhausted, "the memory of sessions is full",
+                   {.reason = "SESSION_MEMORY_EXHAUSTED", .metadata = {}, .retry_after = {}});
 }
 
 void MemoryTier::Put(const SnapshotName& name, const SessionRecord& record, uint64_t checksum,
@@ -166,17 +170,17 @@ std::span<std::byte> MemoryTier::Overwrite(SnapshotKey key) {
 }
 
 void MemoryTier::Replace(SnapshotKey old, SnapshotKey key, const SessionRecord& record,
-                         uint64_t checksum) {
+                         uint64_t checksum, Room&& room) {
   std::string head = Head({key, key}, record, checksum);
   const std::lock_guard lock(mutex_);
   const auto it = snapshots_.find(old);
   const auto state = states_.find(it->second.state);
   std::byte* slot = state->second.slot;
-  bytes_ += CostOf(head) - CostOf(it->second.head);
+  bytes_ -= CostOf(it->second.head);
   states_.erase(state);
   snapshots_.erase(it);
-  states_[key] = {.slot = slot, .checksum = checksum, .snapshots = 1};
-  snapshots_[key] = {.state = key, .head = std::move(head)};
+  states_[key] = {.slot = slot, .checksum = checksum};
+  Add({key, key}, std::move(head), room);
 }
 
 std::span<char> MemoryTier::HeadInPlace(SnapshotKey key) {

@@ -64,8 +64,10 @@ class MemoryTier : public Tier {
     MemoryTier* tier_ = nullptr;
     std::byte* slot_ = nullptr;
   };
-  // RESOURCE_EXHAUSTED with reason SESSION_MEMORY_EXHAUSTED when there is none.
+  // Full() when there is none.
   absl::StatusOr<Room> Reserve(bool with_state);
+  // RESOURCE_EXHAUSTED with reason SESSION_MEMORY_EXHAUSTED.
+  static absl::Status Full();
 
   // Puts a snapshot into its room, whose state() has been filled and has this StateChecksum; where the
   // tier has the state already, it is shared. Can not fail, as the next one. `record` must pass
@@ -77,9 +79,10 @@ class MemoryTier : public Tier {
   // The state of snapshot `key`, which no other snapshot has, to be written over. Until Replace, the
   // snapshot's record can still be read.
   std::span<std::byte> Overwrite(SnapshotKey key);
-  // Puts a snapshot, of the state that was written over that of `old`, in the place of `old`. Can not
-  // fail as long as room for a head has been set aside.
-  void Replace(SnapshotKey old, SnapshotKey key, const SessionRecord& record, uint64_t checksum);
+  // Puts a snapshot, of the state that was written over that of `old`, in the place of `old`, and into
+  // a room without a state. Can not fail.
+  void Replace(SnapshotKey old, SnapshotKey key, const SessionRecord& record, uint64_t checksum,
+               Room&& room);
 
   bool Has(SnapshotKey key) const;
   // Whether more than one snapshot has the state.

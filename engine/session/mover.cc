@@ -201,7 +201,13 @@ bool SessionStore::Impl::MoveSome(Lock& lock, bool clean, absl::Status& error) {
     --entry.holds;
     const absl::Status written = descent.first_error();
     if (!written.ok()) {
-      error.Update(written);
+      if (absl::IsDataLoss(written)) {
+        // To be told to whoever wants that session; the others only miss the room.
+        error.Update(memory.Full());
+      } else {
+        if (!absl::IsResourceExhausted(written)) Trouble(entry.id(), written);
+        error.Update(written);
+      }
       index.Touch(entry);
     } else if (entry.leased) {
       moved = true;  // But a turn wants it.

@@ -68,6 +68,7 @@ void SessionStore::Impl::Publish(Entry& entry, const SessionRecord& record, cons
   for (const Kept& kept : entry.checkpoints) drop(kept);
   if (entry.stale.key != 0 && !stays(entry.stale.key)) from_below.push_back(entry.stale);
   entry.stale = {};
+  entry.damaged = false;
   // The store's memory tier never fails to erase.
   memory.Erase(from_memory).IgnoreError();
   if (!entry.settled) tombstones.Remove(entry.id());

@@ -72,9 +72,9 @@ struct SessionStoreStats {
   int64_t sessions = 0;
   int64_t positions = 0;         // Sum of all sessions' positions.
   int64_t checkpoints = 0;       // Of all sessions.
-  int64_t checkpoint_bytes = 0;  // Of states that checkpoints alone keep.
+  int64_t checkpoint_bytes = 0;  // Of states that checkpoints alone keep, each counted once.
   std::vector<OfTier> tiers;
-  int64_t capacity = 0;     // Sessions that fit into memory.
+  int64_t capacity = 0;     // Sessions that fit into memory at least, whatever their records hold.
   int64_t evictions = 0;    // Dropped to make room; none where there is a tier below memory.
   int64_t expirations = 0;  // Dropped by their time to live.
   int64_t moves_down_pressure = 0;  // Sessions that left memory to make room,
@@ -204,7 +204,7 @@ class SessionStore {
   // not of a listing with the same labels.
   absl::StatusOr<Page> List(const ListOptions& options) const;
 
-  // A session in a turn. Holds the session (no other turn, update, rewind, fork or deletion) until
+  // A session in a turn. Holds the session (no other turn, change, fork, export or deletion) until
   // it is committed or destroyed; destroyed without a commit, it leaves the session as it was, and
   // one that was to be created does not come to be. Movable; used by one thread at a time; must not
   // outlive the store.
@@ -265,7 +265,7 @@ class SessionStore {
   void DropExpired();
 
   // Writes what is in memory alone to the tier below, if there is one: before the server stops.
-  // Fails with the first error, after trying all.
+  // Fails with the first error, after trying all. Sessions in turns are left out.
   absl::Status Flush();
 
   SessionStoreStats stats() const;

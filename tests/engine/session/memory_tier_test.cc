@@ -144,7 +144,7 @@ TEST(MemoryTierTest, AStateIsWrittenOverForItsSuccessor) {
   const auto slot = tier.Overwrite(20);
   std::copy(next.begin(), next.end(), slot.begin());
   EXPECT_EQ(tier.Record(20)->id, "old");
-  tier.Replace(20, 22, FullRecord("new"), StateChecksum(next));
+  tier.Replace(20, 22, FullRecord("new"), StateChecksum(next), tier.Reserve(false).value());
   EXPECT_TRUE(absl::IsNotFound(tier.Record(20).status()));
   EXPECT_FALSE(tier.HasState(20));
   EXPECT_EQ(tier.Record(22)->id, "new");

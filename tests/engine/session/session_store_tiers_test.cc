@@ -205,6 +205,16 @@ TEST_F(TiersTest, WhenAllIsFullNothingIsDropped) {
   EXPECT_EQ(store_->stats().evictions, 0);
 }
 
+TEST_F(TiersTest, WhatCanNotBeFlushedIsTold) {
+  for (const char* id : {"a", "b"}) ASSERT_TRUE(Turn(id, 10, *id).ok());
+  controls_.full = true;
+  EXPECT_EQ(Reason(store_->Flush()), "RESOURCE_EXHAUSTED DISK_FULL");
+  controls_.full = false;
+  EXPECT_TRUE(store_->Flush().ok());
+  EXPECT_EQ(store_->stats().moves_down_drain, 2);
+  EXPECT_EQ(StateOf(*store_, "a"), Filled('a'));
+}
+
 TEST_F(TiersTest, TurnsInMemoryDoNotWaitForTheTierBelow) {
   ASSERT_TRUE(Turn("a", 10, 1).ok());
   PushDown();
