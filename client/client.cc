@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <grpcpp/grpcpp.h>
+#include <xxhash.h>
 
 #include "absl/strings/str_cat.h"
 #include "client/error.h"
@@ -141,6 +142,13 @@ std::unique_ptr<GenerateStream> Client::StartGenerate(const v1::GenerateRequest&
   return std::unique_ptr<GenerateStream>(new GenerateStream(std::move(stream)));
 }
 
+std::unique_ptr<GenerateStream> Client::StartAttach(const v1::AttachRequest& request) {
+  auto stream = std::make_unique<GenerateStream::Impl>();
+  Prepare(impl_->options, &stream->context);
+  stream->reader = impl_->generation.Attach(&stream->context, request);
+  return std::unique_ptr<GenerateStream>(new GenerateStream(std::move(stream)));
+}
+
 std::shared_ptr<GenerateCall> Client::StartGenerate(const v1::GenerateRequest& request,
                                                     GenerateHandler* handler) {
   auto call = std::make_shared<AsyncCall>(handler);
@@ -200,7 +208,83 @@ absl::StatusOr<v1::Session> Client::UpdateSession(const v1::UpdateSessionRequest
 absl::Status Client::DeleteSession(const std::string& id) {
   v1::DeleteSessionRequest request;
   request.set_id(id);
+  return DeleteSession(request);
+}
+
+absl::Status Client::DeleteSession(const v1::DeleteSessionRequest& request) {
   return impl_->Call(impl_->sessions, &v1::Sessions::Stub::Delete, request).status();
+}
+
+absl::StatusOr<v1::Session> Client::ForkSession(const v1::ForkSessionRequest& request) {
+  return impl_->Call(impl_->sessions, &v1::Sessions::Stub::Fork, request);
+}
+
+absl::StatusOr<v1::Session> Client::RewindSession(const v1::RewindSessionRequest& request) {
+  return impl_->Call(impl_->sessions, &v1::Sessions::Stub::Rewind, request);
+}
+
+absl::StatusOr<v1::ListCheckpointsResponse> Client::ListCheckpoints(const std::string& id) {
+  v1::ListCheckpointsRequest request;
+  request.set_id(id);
+  return impl_->Call(impl_->sessions, &v1::Sessions::Stub::ListCheckpoints, request);
+}
+
+absl::Status Client::ExportSession(const v1::ExportSessionRequest& request, const TakePiece& take) {
+  grpc::ClientContext context;
+  Prepare(impl_->options, &context);
+  const auto reader = impl_->sessions.Export(&context, request);
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(),
+                                                                      XXH3_freeState);
+  XXH3_64bits_reset(hash.get());
+  v1::SnapshotPart part;
+  int64_t total = 0;
+  int64_t received = 0;
+  uint64_t checksum = 0;
+  absl::Status taken;
+  while (taken.ok() && reader->Read(&part)) {
+    if (total == 0) total = part.total_bytes();
+    received += static_cast<int64_t>(part.data().size());
+    checksum = part.checksum();
+    XXH3_64bits_update(hash.get(), part.data().data(), part.data().size());
+    taken = take(part.data(), total);
+  }
+  if (!taken.ok()) context.TryCancel();
+  const absl::Status status = FromGrpc(reader->Finish());
+  if (!taken.ok()) return taken;
+  if (!status.ok()) return status;
+  if (received != total || checksum != XXH3_64bits_digest(hash.get())) {
+    return absl::DataLossError("the snapshot was altered on its way");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::Session> Client::ImportSession(const v1::ImportOptions& options,
+                                                  std::string_view snapshot,
+                                                  const std::function<void(int64_t)>& on_sent) {
+  constexpr size_t kPartBytes = 1 << 20;
+  grpc::ClientContext context;
+  Prepare(impl_->options, &context);
+  v1::Session session;
+  const auto writer = impl_->sessions.Import(&context, &session);
+  v1::ImportSessionRequest request;
+  *request.mutable_options() = options;
+  bool open = writer->Write(request);
+  for (size_t sent = 0; open && sent < snapshot.size();) {
+    v1::SnapshotPart& part = *request.mutable_part();
+    part.Clear();
+    if (sent == 0) part.set_total_bytes(static_cast<int64_t>(snapshot.size()));
+    part.set_data(std::string(snapshot.substr(sent, kPartBytes)));
+    sent += part.data().size();
+    if (sent == snapshot.size()) {
+      part.set_checksum(XXH3_64bits(snapshot.data(), snapshot.size()));
+    }
+    open = writer->Write(request);
+    if (open && on_sent) on_sent(static_cast<int64_t>(sent));
+  }
+  // When the server ends the call early, its status says why.
+  writer->WritesDone();
+  if (absl::Status status = FromGrpc(writer->Finish()); !status.ok()) return status;
+  return session;
 }
 
 absl::StatusOr<v1::ListSessionsResponse> Client::ListSessions(

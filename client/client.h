@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -84,6 +85,8 @@ class Client {
 
   // Starts a turn, whose events the caller reads. Must not outlive the client.
   std::unique_ptr<GenerateStream> StartGenerate(const v1::GenerateRequest& request);
+  // Takes up a turn whose stream was lost, from a token on. Must not outlive the client.
+  std::unique_ptr<GenerateStream> StartAttach(const v1::AttachRequest& request);
   // Starts a turn that reports to `handler`, which must live until its OnDone is called, as must the
   // client. OnDone may come before this returns.
   std::shared_ptr<GenerateCall> StartGenerate(const v1::GenerateRequest& request,
@@ -102,6 +105,21 @@ class Client {
   absl::StatusOr<v1::Session> GetSession(const std::string& id);
   absl::StatusOr<v1::Session> UpdateSession(const v1::UpdateSessionRequest& request);
   absl::Status DeleteSession(const std::string& id);
+  absl::Status DeleteSession(const v1::DeleteSessionRequest& request);
+  absl::StatusOr<v1::Session> ForkSession(const v1::ForkSessionRequest& request);
+  absl::StatusOr<v1::Session> RewindSession(const v1::RewindSessionRequest& request);
+  absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const std::string& id);
+
+  // Gives the snapshot of a session to `take`, piece by piece in order, with the length of the whole.
+  // The export is given up with the first error that `take` returns. DATA_LOSS when what came is not
+  // what the server sent: what `take` was given is worth nothing then.
+  using TakePiece = std::function<absl::Status(std::string_view piece, int64_t total)>;
+  absl::Status ExportSession(const v1::ExportSessionRequest& request, const TakePiece& take);
+  // Makes a session of an exported snapshot. `on_sent` (may be null) is told how many bytes are on
+  // their way.
+  absl::StatusOr<v1::Session> ImportSession(
+      const v1::ImportOptions& options, std::string_view snapshot,
+      const std::function<void(int64_t sent)>& on_sent = nullptr);
   // One page.
   absl::StatusOr<v1::ListSessionsResponse> ListSessions(const v1::ListSessionsRequest& request);
   // All pages: every session that has all of `labels`, in the order of ids.

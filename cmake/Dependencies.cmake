@@ -18,7 +18,7 @@ if(FERMATA_TESTS OR NOT DEFINED FERMATA_TESTS)
 endif()
 
 find_package(PkgConfig REQUIRED)
-foreach(library libhwy libhwy-contrib libpcre2-8 libutf8proc libxxhash)
+foreach(library libhwy libhwy-contrib libpcre2-8 libutf8proc libxxhash sqlite3)
   pkg_check_modules(${library} REQUIRED IMPORTED_TARGET ${library})
 endforeach()
 # What tests compare with. Not for the engine: it carries another Protocol Buffers runtime than

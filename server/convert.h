@@ -27,9 +27,16 @@ absl::StatusOr<ScoreRequest> ToScoreRequest(const v1::ScoreRequest& request);
 absl::StatusOr<SessionStore::CreateOptions> ToCreateOptions(
     const v1::CreateSessionRequest& request);
 absl::StatusOr<SessionStore::ListOptions> ToListOptions(const v1::ListSessionsRequest& request);
-// Without the id.
+// These without the id of the session that is worked on.
 absl::StatusOr<SessionStore::UpdateOptions> ToUpdateOptions(
     const v1::UpdateSessionRequest& request);
+absl::StatusOr<SessionStore::ForkOptions> ToForkOptions(const v1::ForkSessionRequest& request);
+absl::StatusOr<SessionStore::Expected> ToExpected(const v1::DeleteSessionRequest& request);
+absl::StatusOr<SessionStore::Expected> ToExpected(const v1::RewindSessionRequest& request);
+absl::StatusOr<SessionStore::Place> ToPlace(const v1::Checkpoint& checkpoint,
+                                            std::string_view field);
+absl::StatusOr<SessionStore::ImportOptions> ToImportOptions(const v1::ImportOptions& options);
+absl::Status CheckAttach(const v1::AttachRequest& request);
 
 // `proto` in [low, high]; refuses what is no duration at all (nanos out of range or of another
 // sign).
@@ -39,11 +46,18 @@ absl::StatusOr<absl::Duration> ToDuration(const google::protobuf::Duration& prot
 
 void FillStarted(const TurnStarted& started, const std::string& model,
                  const std::string& request_id, v1::Started* proto);
-// Moves the text out of `chunk`.
-void FillChunk(TurnChunk& chunk, bool with_logprobs, v1::Chunk* proto);
+// Appends the tokens and the text of `chunk`, which follows what `proto` holds, if that is anything.
+void AppendChunk(const TurnChunk& chunk, bool with_logprobs, v1::Chunk* proto);
 void FillComplete(const TurnResult& result, const ModelInfo& model, v1::Complete* proto);
 void FillScore(const ScoreResult& result, v1::ScoreResponse* proto);
-void FillSession(const SessionRecord& record, const ModelInfo& model, v1::Session* proto);
+// `defaults` are of sessions that do not say.
+struct SessionDefaults {
+  Durability durability = Durability::kMemory;
+  int32_t max_checkpoints = 0;
+};
+void FillSession(const SessionRecord& record, const ModelInfo& model,
+                 const SessionDefaults& defaults, v1::Session* proto);
+void FillCheckpoints(const SessionRecord& record, v1::ListCheckpointsResponse* proto);
 void FillModel(const ModelInfo& model, std::string_view tokenizer, v1::Model* proto);
 
 // The lower-case name of a finish reason, for logs and metrics.

@@ -48,6 +48,10 @@ v1::FinishReason ToProto(FinishReason reason) {
   return v1::FINISH_REASON_UNSPECIFIED;
 }
 
+v1::Durability ToProto(Durability durability) {
+  return durability == Durability::kDisk ? v1::DISK : v1::MEMORY;
+}
+
 }  // namespace
 
 void FillStarted(const TurnStarted& started, const std::string& model,
@@ -58,15 +62,16 @@ void FillStarted(const TurnStarted& started, const std::string& model,
   proto->set_request_id(request_id);
 }
 
-void FillChunk(TurnChunk& chunk, bool with_logprobs, v1::Chunk* proto) {
-  proto->set_index(chunk.index);
-  proto->set_position(chunk.position);
-  proto->mutable_token_ids()->Reserve(static_cast<int>(chunk.tokens.size()));
+void AppendChunk(const TurnChunk& chunk, bool with_logprobs, v1::Chunk* proto) {
+  if (proto->token_ids().empty() && proto->text().empty()) {
+    proto->set_index(chunk.index);
+    proto->set_position(chunk.position);
+  }
   for (const SampledToken& token : chunk.tokens) {
     proto->add_token_ids(token.token);
     if (with_logprobs) FillLogprobs(token, proto->add_logprobs());
   }
-  proto->set_text(std::move(chunk.text));
+  proto->mutable_text()->append(chunk.text);
 }
 
 void FillComplete(const TurnResult& result, const ModelInfo& model, v1::Complete* proto) {
@@ -74,6 +79,7 @@ void FillComplete(const TurnResult& result, const ModelInfo& model, v1::Complete
   proto->set_matched_stop(result.matched_stop);
   proto->mutable_usage()->set_prompt_tokens(result.prompt_tokens);
   proto->mutable_usage()->set_generated_tokens(result.generated_tokens);
+  proto->mutable_usage()->set_cached_tokens(result.cached_tokens);
   v1::Timings* timings = proto->mutable_timings();
   FillDuration(result.timings.queue, timings->mutable_queue());
   FillDuration(result.timings.prefill, timings->mutable_prefill());
@@ -99,7 +105,8 @@ void FillScore(const ScoreResult& result, v1::ScoreResponse* proto) {
   proto->mutable_token_ids()->Add(result.token_ids.begin(), result.token_ids.end());
 }
 
-void FillSession(const SessionRecord& record, const ModelInfo& model, v1::Session* proto) {
+void FillSession(const SessionRecord& record, const ModelInfo& model,
+                 const SessionDefaults& defaults, v1::Session* proto) {
   proto->set_id(record.id);
   proto->set_position(record.position);
   if (record.pending_token.has_value()) proto->set_pending_token(*record.pending_token);
@@ -110,6 +117,22 @@ void FillSession(const SessionRecord& record, const ModelInfo& model, v1::Sessio
   FillTime(record.update_time, proto->mutable_update_time());
   if (record.ttl.has_value()) FillDuration(*record.ttl, proto->mutable_time_to_live());
   proto->set_turns(static_cast<int64_t>(record.turns));
+  proto->set_revision(record.revision);
+  proto->set_durability(ToProto(record.durability.value_or(defaults.durability)));
+  proto->set_max_checkpoints(record.max_checkpoints.value_or(defaults.max_checkpoints));
+  proto->set_checkpoints(static_cast<int32_t>(record.checkpoints.size()));
+  proto->set_pinned(record.pinned);
+  proto->set_parent_id(record.parent_id);
+  proto->set_parent_position(record.parent_position);
+}
+
+void FillCheckpoints(const SessionRecord& record, v1::ListCheckpointsResponse* proto) {
+  for (const Checkpoint& checkpoint : record.checkpoints) {
+    v1::CheckpointInfo* info = proto->add_checkpoints();
+    info->set_position(checkpoint.position);
+    info->set_turns(static_cast<int64_t>(checkpoint.turns));
+    FillTime(checkpoint.time, info->mutable_time());
+  }
 }
 
 void FillModel(const ModelInfo& model, std::string_view tokenizer, v1::Model* proto) {

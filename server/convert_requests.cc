@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "engine/base/error.h"
 #include "engine/base/status.h"
@@ -29,6 +30,39 @@ absl::StatusOr<absl::Duration> ToTtl(const google::protobuf::Duration& proto,
   return ToDuration(proto, field, absl::Seconds(1), kLongestTtl);
 }
 
+absl::StatusOr<std::optional<Durability>> ToDurability(v1::Durability proto,
+                                                       std::string_view field) {
+  switch (proto) {
+    case v1::DURABILITY_UNSPECIFIED:
+      return std::nullopt;
+    case v1::MEMORY:
+      return Durability::kMemory;
+    case v1::DISK:
+      return Durability::kDisk;
+    default:
+      return InvalidField(field, "is no durability that this server knows");
+  }
+}
+
+absl::StatusOr<int32_t> ToMaxCheckpoints(int32_t proto, std::string_view field) {
+  if (proto >= 0 && proto <= kMaxCheckpoints) return proto;
+  return InvalidField(field, "must be in [0, " + std::to_string(kMaxCheckpoints) + "]");
+}
+
+// Of any request that has these fields.
+template <typename Request>
+absl::StatusOr<SessionStore::Expected> ExpectedOf(const Request& request) {
+  SessionStore::Expected expected;
+  if (request.has_expected_position()) {
+    if (request.expected_position() < 0) {
+      return InvalidField("expected_position", "must not be negative");
+    }
+    expected.position = request.expected_position();
+  }
+  if (request.has_expected_revision()) expected.revision = request.expected_revision();
+  return expected;
+}
+
 template <typename Labels>
 std::map<std::string, std::string> ToMap(const Labels& labels) {
   std::map<std::string, std::string> map;
@@ -54,7 +88,30 @@ absl::StatusOr<SessionStore::BeginOptions> ToBeginOptions(const v1::SessionRef& 
   if (ref.has_time_to_live()) {
     FERMATA_ASSIGN_OR_RETURN(options.ttl, ToTtl(ref.time_to_live(), "session.time_to_live"));
   }
+  FERMATA_ASSIGN_OR_RETURN(options.durability,
+                           ToDurability(ref.durability(), "session.durability"));
+  if (ref.has_max_checkpoints()) {
+    FERMATA_ASSIGN_OR_RETURN(options.max_checkpoints,
+                             ToMaxCheckpoints(ref.max_checkpoints(), "session.max_checkpoints"));
+  }
+  options.fork_from = ref.fork_from();
+  if (!options.fork_from.empty()) {
+    FERMATA_RETURN_IF_ERROR(ValidateSessionId(options.fork_from, "session.fork_from"));
+    if (!options.create_if_missing) {
+      return InvalidField("session.fork_from", "is for sessions that create_if_missing makes");
+    }
+  }
   return options;
+}
+
+absl::Status CheckOnDisconnect(const v1::GenerateRequest& request) {
+  if (!v1::OnDisconnect_IsValid(request.on_disconnect())) {
+    return InvalidField("on_disconnect", "is no choice that this server knows");
+  }
+  if (request.on_disconnect() == v1::ON_DISCONNECT_FINISH && request.request_id().empty()) {
+    return InvalidField("on_disconnect", "FINISH needs a request_id, to find the turn by");
+  }
+  return absl::OkStatus();
 }
 
 // Ranges are the engine's to check.
@@ -104,6 +161,7 @@ absl::StatusOr<TurnRequest> ToTurnRequest(const v1::GenerateRequest& request,
                                           const TimeLimits& limits) {
   TurnRequest turn;
   FERMATA_RETURN_IF_ERROR(CheckRequestId(request.request_id()));
+  FERMATA_RETURN_IF_ERROR(CheckOnDisconnect(request));
   turn.request_id = request.request_id();
   turn.claim = {.priority = request.priority(), .tenant = request.tenant()};
   turn.prompt.text = request.text();
@@ -151,6 +209,11 @@ absl::StatusOr<SessionStore::CreateOptions> ToCreateOptions(
   if (request.has_time_to_live()) {
     FERMATA_ASSIGN_OR_RETURN(options.ttl, ToTtl(request.time_to_live(), "time_to_live"));
   }
+  FERMATA_ASSIGN_OR_RETURN(options.durability, ToDurability(request.durability(), "durability"));
+  if (request.has_max_checkpoints()) {
+    FERMATA_ASSIGN_OR_RETURN(options.max_checkpoints,
+                             ToMaxCheckpoints(request.max_checkpoints(), "max_checkpoints"));
+  }
   return options;
 }
 
@@ -169,6 +232,13 @@ absl::StatusOr<SessionStore::ListOptions> ToListOptions(const v1::ListSessionsRe
 absl::StatusOr<SessionStore::UpdateOptions> ToUpdateOptions(
     const v1::UpdateSessionRequest& request) {
   SessionStore::UpdateOptions options;
+  FERMATA_ASSIGN_OR_RETURN(options.expected, ExpectedOf(request));
+  FERMATA_ASSIGN_OR_RETURN(options.durability, ToDurability(request.durability(), "durability"));
+  if (request.has_max_checkpoints()) {
+    FERMATA_ASSIGN_OR_RETURN(options.max_checkpoints,
+                             ToMaxCheckpoints(request.max_checkpoints(), "max_checkpoints"));
+  }
+  if (request.has_pinned()) options.pinned = request.pinned();
   if (request.has_labels()) {
     options.labels = ToMap(request.labels().values());
     FERMATA_RETURN_IF_ERROR(ValidateLabels(*options.labels, "labels"));
@@ -181,6 +251,73 @@ absl::StatusOr<SessionStore::UpdateOptions> ToUpdateOptions(
     }
   }
   return options;
+}
+
+absl::StatusOr<SessionStore::ForkOptions> ToForkOptions(const v1::ForkSessionRequest& request) {
+  SessionStore::ForkOptions options;
+  SessionStore::CreateOptions& target = options.target;
+  target.id = request.new_id();
+  if (!target.id.empty()) FERMATA_RETURN_IF_ERROR(ValidateSessionId(target.id, "new_id"));
+  target.labels = ToMap(request.labels());
+  FERMATA_RETURN_IF_ERROR(ValidateLabels(target.labels, "labels"));
+  if (request.has_time_to_live()) {
+    FERMATA_ASSIGN_OR_RETURN(target.ttl, ToTtl(request.time_to_live(), "time_to_live"));
+  }
+  FERMATA_ASSIGN_OR_RETURN(target.durability, ToDurability(request.durability(), "durability"));
+  if (request.has_max_checkpoints()) {
+    FERMATA_ASSIGN_OR_RETURN(target.max_checkpoints,
+                             ToMaxCheckpoints(request.max_checkpoints(), "max_checkpoints"));
+  }
+  FERMATA_ASSIGN_OR_RETURN(options.place, ToPlace(request.from(), "from"));
+  FERMATA_ASSIGN_OR_RETURN(options.expected, ExpectedOf(request));
+  return options;
+}
+
+absl::StatusOr<SessionStore::Expected> ToExpected(const v1::DeleteSessionRequest& request) {
+  return ExpectedOf(request);
+}
+
+absl::StatusOr<SessionStore::Expected> ToExpected(const v1::RewindSessionRequest& request) {
+  return ExpectedOf(request);
+}
+
+absl::StatusOr<SessionStore::Place> ToPlace(const v1::Checkpoint& checkpoint,
+                                            std::string_view field) {
+  const std::string name(field);
+  SessionStore::Place place;
+  switch (checkpoint.place_case()) {
+    case v1::Checkpoint::kTurns:
+      if (checkpoint.turns() < 0) return InvalidField(name + ".turns", "must not be negative");
+      place.turns = checkpoint.turns();
+      break;
+    case v1::Checkpoint::kPosition:
+      if (checkpoint.position() < 0) {
+        return InvalidField(name + ".position", "must not be negative");
+      }
+      place.position = checkpoint.position();
+      break;
+    case v1::Checkpoint::kBeforeLastTurn:
+      if (!checkpoint.before_last_turn()) {
+        return InvalidField(name + ".before_last_turn", "must be true where it is set");
+      }
+      place.before_last_turn = true;
+      break;
+    case v1::Checkpoint::PLACE_NOT_SET:
+      break;
+  }
+  return place;
+}
+
+absl::StatusOr<SessionStore::ImportOptions> ToImportOptions(const v1::ImportOptions& options) {
+  if (!options.id().empty()) FERMATA_RETURN_IF_ERROR(ValidateSessionId(options.id(), "options.id"));
+  return SessionStore::ImportOptions{.id = options.id(), .replace = options.replace()};
+}
+
+absl::Status CheckAttach(const v1::AttachRequest& request) {
+  if (request.request_id().empty()) return InvalidField("request_id", "must be given");
+  FERMATA_RETURN_IF_ERROR(CheckRequestId(request.request_id()));
+  if (request.from_index() < 0) return InvalidField("from_index", "must not be negative");
+  return absl::OkStatus();
 }
 
 }  // namespace fermata

@@ -52,12 +52,29 @@ ABSL_FLAG(absl::Duration, keepalive_timeout, absl::Seconds(20),
 ABSL_FLAG(absl::Duration, keepalive_min_ping_interval, absl::Seconds(10),
           "Clients that ping more often than this are cut off.");
 
-ABSL_FLAG(fermata::ByteSize, session_memory, fermata::ByteSize{1 << 30},
-          "Memory for resting sessions, in bytes or with KiB, MiB, GiB. When it is full the least "
-          "recently used session goes.");
+ABSL_FLAG(
+    std::string, session_tiers, "memory:1GiB",
+    "Where sessions live: memory:SIZE, or memory:SIZE,disk:DIRECTORY, with "
+    "?quota=SIZE&free_space_floor=SIZE behind the directory where wished. When memory is full, "
+    "the least recently used session moves to disk; without one it is dropped.");
 ABSL_FLAG(
     absl::Duration, session_ttl, absl::ZeroDuration(),
     "Time to live of sessions that name none, counted from their last use; 0 is without end.");
+ABSL_FLAG(
+    std::string, session_durability, "memory",
+    "Where a turn must be before it is told as complete, for sessions that do not say: memory, "
+    "or disk, which kill -9 and loss of power leave alone.");
+ABSL_FLAG(int, session_checkpoints, 0,
+          "Past turns' ends that a session which does not say keeps, to be rewound or forked to.");
+ABSL_FLAG(
+    fermata::ByteSize, prefix_cache, fermata::ByteSize{256 << 20},
+    "Memory for states after known beginnings, so that a request which brings a long text anew "
+    "need not be read anew. 0 is none.");
+ABSL_FLAG(absl::Duration, answer_retention, absl::Minutes(1),
+          "How long the answer to a request with a request_id is kept after its end, for clients "
+          "that lost their connection. 0 keeps it only while the turn runs.");
+ABSL_FLAG(fermata::ByteSize, answer_retention_memory, fermata::ByteSize{64 << 20},
+          "Memory for such answers; when it is full the oldest go.");
 
 ABSL_FLAG(int, max_running, 64, "Requests that run at once; each holds one state.");
 ABSL_FLAG(int, max_queued, 256, "Requests that wait for a place; beyond that they are refused.");
@@ -91,7 +108,9 @@ constexpr std::array<std::string_view, 7> kNetworkFlags = {"grpc_address",
                                                            "keepalive_time",
                                                            "keepalive_timeout",
                                                            "keepalive_min_ping_interval"};
-constexpr std::array<std::string_view, 2> kSessionFlags = {"session_memory", "session_ttl"};
+constexpr std::array<std::string_view, 7> kSessionFlags = {
+    "session_tiers", "session_ttl",      "session_durability",     "session_checkpoints",
+    "prefix_cache",  "answer_retention", "answer_retention_memory"};
 constexpr std::array<std::string_view, 8> kTurnFlags = {
     "max_running",        "max_queued",     "max_queued_per_tenant", "priority_ageing",
     "default_time_limit", "max_time_limit", "stream_buffer_tokens",  "drain_grace"};
@@ -210,13 +229,35 @@ absl::Status ReadNetwork(ServerConfig& config) {
 }
 
 absl::Status ReadSessions(ServerConfig& config) {
-  config.session_memory_bytes = absl::GetFlag(FLAGS_session_memory).bytes;
-  FERMATA_RETURN_IF_ERROR(CheckInt("session_memory", config.session_memory_bytes, 1 << 10,
-                                   std::numeric_limits<int64_t>::max() / 2));
+  const absl::StatusOr<SessionTiers> tiers = ParseSessionTiers(absl::GetFlag(FLAGS_session_tiers));
+  if (!tiers.ok()) return Refuse("session_tiers", std::string(tiers.status().message()));
+  config.session_tiers = *tiers;
+  FERMATA_ASSIGN_OR_RETURN(
+      config.session_durability,
+      Choose<Durability>("session_durability", absl::GetFlag(FLAGS_session_durability),
+                         {{"memory", Durability::kMemory}, {"disk", Durability::kDisk}}));
+  if (config.session_durability == Durability::kDisk && !tiers->disk.has_value()) {
+    return Refuse("session_durability", "disk needs a disk among the --session_tiers");
+  }
+  config.session_checkpoints = absl::GetFlag(FLAGS_session_checkpoints);
+  FERMATA_RETURN_IF_ERROR(
+      CheckInt("session_checkpoints", config.session_checkpoints, 0, kMaxCheckpoints));
   const absl::Duration ttl = absl::GetFlag(FLAGS_session_ttl);
   if (ttl == absl::ZeroDuration()) return absl::OkStatus();
   config.session_ttl = ttl;
   return CheckDuration("session_ttl", ttl, absl::Seconds(1), absl::Hours(24 * 36500));
+}
+
+absl::Status ReadCaches(ServerConfig& config) {
+  constexpr int64_t kMostBytes = std::numeric_limits<int64_t>::max() / 2;
+  config.prefix_cache_bytes = absl::GetFlag(FLAGS_prefix_cache).bytes;
+  FERMATA_RETURN_IF_ERROR(CheckInt("prefix_cache", config.prefix_cache_bytes, 0, kMostBytes));
+  config.answer_retention_bytes = absl::GetFlag(FLAGS_answer_retention_memory).bytes;
+  FERMATA_RETURN_IF_ERROR(
+      CheckInt("answer_retention_memory", config.answer_retention_bytes, 0, kMostBytes));
+  config.answer_retention = absl::GetFlag(FLAGS_answer_retention);
+  return CheckDuration("answer_retention", config.answer_retention, absl::ZeroDuration(),
+                       absl::Hours(24));
 }
 
 absl::Status ReadTurns(ServerConfig& config) {
@@ -268,6 +309,7 @@ absl::StatusOr<ServerConfig> ConfigFromFlags() {
   FERMATA_RETURN_IF_ERROR(ReadEngine(config));
   FERMATA_RETURN_IF_ERROR(ReadNetwork(config));
   FERMATA_RETURN_IF_ERROR(ReadSessions(config));
+  FERMATA_RETURN_IF_ERROR(ReadCaches(config));
   FERMATA_RETURN_IF_ERROR(ReadTurns(config));
   FERMATA_RETURN_IF_ERROR(ReadLog(config));
   return config;

@@ -11,8 +11,10 @@
 #include "absl/time/time.h"
 #include "engine/base/weights.h"
 #include "engine/scheduler/engine.h"
+#include "engine/session/snapshot.h"
 #include "server/command_line.h"
 #include "server/logging.h"
+#include "server/session_tiers.h"
 
 namespace fermata {
 
@@ -35,8 +37,13 @@ struct ServerConfig {
   std::string grpc_address;
   std::string http_address;
   std::string port_file;  // Empty: none.
-  int64_t session_memory_bytes = 0;
+  SessionTiers session_tiers;
   std::optional<absl::Duration> session_ttl;
+  Durability session_durability = Durability::kMemory;
+  int session_checkpoints = 0;
+  int64_t prefix_cache_bytes = 0;   // 0: none.
+  absl::Duration answer_retention;  // 0: while the turn runs.
+  int64_t answer_retention_bytes = 0;
   EngineOptions engine;
   int compute_threads = 1;
   std::vector<int> compute_cpus;  // Empty: any.

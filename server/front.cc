@@ -51,6 +51,13 @@ void CallRecord::Fail(const absl::Status& status) {
             {"message", level == LogLevel::kError ? std::string(status.message()) : ""}});
 }
 
+absl::Status CheckKeepsSessions(const ModelInfo& model) {
+  if (model.fixed_size_state) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   "the state of this model grows with the position: it can not be kept",
+                   {.reason = "UNBOUNDED_STATE", .metadata = {}, .retry_after = {}});
+}
+
 absl::Status CheckReplySize(const Front& front, size_t bytes) {
   if (bytes <= front.max_message_bytes) return absl::OkStatus();
   return MakeError(absl::StatusCode::kResourceExhausted,

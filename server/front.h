@@ -8,9 +8,12 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/convert.h"
 #include "server/flags.h"
+#include "server/kept_answers.h"
 #include "server/metrics.h"
 #include "server/runtime.h"
+#include "server/transfers.h"
 #include "server/worker.h"
 
 namespace fermata {
@@ -19,9 +22,13 @@ namespace fermata {
 struct Front {
   const ServingState* serving = nullptr;
   Metrics* metrics = nullptr;
-  Worker* writer = nullptr;  // Writes all streams.
-  Worker* helper = nullptr;  // Tokenizes, and makes large replies.
+  Worker* writer = nullptr;    // Writes all streams.
+  Worker* helper = nullptr;    // Tokenizes, and makes large replies.
+  Worker* sessions = nullptr;  // Calls of the session store, which may wait for a disk.
+  KeptAnswers* answers = nullptr;
+  TransferPlaces* transfers = nullptr;
   TimeLimits time_limits;
+  SessionDefaults session_defaults;
   int64_t stream_buffer_tokens = 0;
   size_t max_message_bytes = 0;
 };
@@ -47,6 +54,9 @@ class CallRecord {
   std::string request_id_;
   absl::Time arrival_;
 };
+
+// OK, or FAILED_PRECONDITION with reason UNBOUNDED_STATE for a model whose state grows.
+absl::Status CheckKeepsSessions(const ModelInfo& model);
 
 // OK, or RESOURCE_EXHAUSTED with reason RESPONSE_TOO_LARGE for a reply of `bytes`.
 absl::Status CheckReplySize(const Front& front, size_t bytes);

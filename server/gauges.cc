@@ -1,7 +1,6 @@
 #include "server/gauges.h"
 
 #include <fstream>
-#include <initializer_list>
 #include <string>
 #include <utility>
 
@@ -14,28 +13,41 @@ using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
-// Appends families of one sample each.
+// A value, and the labels that tell it from others of its family.
+struct Sample {
+  std::vector<ClientMetric::Label> labels;
+  double value = 0;
+};
+
 class Writer {
  public:
   explicit Writer(std::vector<MetricFamily>& families) : families_(families) {}
 
   void Gauge(const char* name, const char* help, double value,
-             std::initializer_list<ClientMetric::Label> labels = {}) {
-    ClientMetric metric;
-    metric.label = labels;
-    metric.gauge.value = value;
-    families_.push_back({name, help, MetricType::Gauge, {std::move(metric)}});
+             std::vector<ClientMetric::Label> labels = {}) {
+    Gauges(name, help, {{std::move(labels), value}});
   }
-
-  void Counter(const char* name, const char* help, int64_t value,
-               std::initializer_list<ClientMetric::Label> labels = {}) {
-    ClientMetric metric;
-    metric.label = labels;
-    metric.counter.value = static_cast<double>(value);
-    families_.push_back({name, help, MetricType::Counter, {std::move(metric)}});
+  void Gauges(const char* name, const char* help, const std::vector<Sample>& samples) {
+    Append(name, help, MetricType::Gauge, samples);
+  }
+  void Counter(const char* name, const char* help, int64_t value) {
+    Counters(name, help, {{{}, static_cast<double>(value)}});
+  }
+  void Counters(const char* name, const char* help, const std::vector<Sample>& samples) {
+    Append(name, help, MetricType::Counter, samples);
   }
 
  private:
+  void Append(const char* name, const char* help, MetricType type,
+              const std::vector<Sample>& samples) {
+    MetricFamily& family = families_.emplace_back(MetricFamily{name, help, type, {}});
+    for (const Sample& sample : samples) {
+      ClientMetric& metric = family.metric.emplace_back();
+      metric.label = sample.labels;
+      (type == MetricType::Gauge ? metric.gauge.value : metric.counter.value) = sample.value;
+    }
+  }
+
   std::vector<MetricFamily>& families_;
 };
 
@@ -44,24 +56,82 @@ void AppendLoad(const EngineLoad& load, Writer& writer) {
   writer.Gauge("fermata_queued_requests", "Requests that wait for a place now.", load.queued);
 }
 
+// One sample for each tier.
+template <typename Value>
+std::vector<Sample> ByTier(const SessionStoreStats& stats, Value value) {
+  std::vector<Sample> samples;
+  for (const SessionStoreStats::OfTier& tier : stats.tiers) {
+    samples.push_back({{{"tier", std::string(tier.tier)}}, static_cast<double>(value(tier))});
+  }
+  return samples;
+}
+
+Sample Moves(const char* direction, const char* reason, int64_t count) {
+  return {{{"direction", direction}, {"reason", reason}}, static_cast<double>(count)};
+}
+
+void AppendTiers(const SessionStoreStats& stats, Writer& writer) {
+  using Tier = SessionStoreStats::OfTier;
+  writer.Gauges("fermata_sessions", "Sessions that are kept now, by the tier they would come from.",
+                ByTier(stats, [](const Tier& tier) { return tier.sessions; }));
+  writer.Gauges("fermata_session_snapshots", "Snapshots that a tier has now, checkpoints included.",
+                ByTier(stats, [](const Tier& tier) { return tier.usage.snapshots; }));
+  writer.Gauges("fermata_session_bytes", "Bytes that a tier's snapshots take now.",
+                ByTier(stats, [](const Tier& tier) { return tier.usage.bytes; }));
+  writer.Gauges("fermata_session_limit_bytes", "Limit of those; 0 is none.",
+                ByTier(stats, [](const Tier& tier) { return tier.usage.limit_bytes; }));
+  writer.Counters(
+      "fermata_session_moves_total", "Sessions that moved between tiers.",
+      {Moves("down", "pressure", stats.moves_down_pressure),
+       Moves("down", "drain", stats.moves_down_drain), Moves("up", "turn", stats.moves_up_turn)});
+  writer.Counter("fermata_session_damaged_total", "Snapshots that failed their checksums.",
+                 stats.damaged);
+}
+
 void AppendSessions(const ModelInfo& model, const SessionStoreStats& stats, Writer& writer) {
-  const ClientMetric::Label memory{"tier", "memory"};
-  writer.Gauge("fermata_sessions", "Sessions that are kept now.",
-               static_cast<double>(stats.sessions), {memory});
-  writer.Gauge("fermata_session_bytes", "Bytes that sessions take now, records included.",
-               static_cast<double>(stats.bytes), {memory});
-  writer.Gauge("fermata_session_memory_limit_bytes", "Limit of the memory tier.",
-               static_cast<double>(stats.memory_limit));
+  AppendTiers(stats, writer);
   writer.Counter("fermata_session_evictions_total", "Sessions that were dropped to make room.",
                  stats.evictions);
   writer.Counter("fermata_session_expirations_total",
                  "Sessions that were dropped by their time to live.", stats.expirations);
+  writer.Gauge("fermata_session_checkpoints", "Checkpoints of all sessions now.",
+               static_cast<double>(stats.checkpoints));
+  writer.Gauge("fermata_session_checkpoint_bytes",
+               "Bytes of the states that only checkpoints keep now.",
+               static_cast<double>(stats.checkpoint_bytes));
   writer.Gauge("fermata_session_state_bytes", "Bytes of the states of all sessions now.",
                static_cast<double>(stats.sessions * model.state_bytes));
   writer.Gauge("fermata_session_kv_equivalent_bytes",
                "Bytes that the KV caches of a softmax transformer of the same shape would hold for "
                "the tokens of all sessions now.",
                static_cast<double>(stats.positions * model.kv_equivalent_bytes_per_token));
+}
+
+void AppendPrefixes(const PrefixCache::Stats& stats, Writer& writer) {
+  writer.Gauge("fermata_prefix_cache_states", "States after known beginnings that are kept now.",
+               static_cast<double>(stats.states));
+  writer.Gauge("fermata_prefix_cache_bytes", "Bytes that they take, token ids included.",
+               static_cast<double>(stats.bytes));
+  writer.Gauge("fermata_prefix_cache_limit_bytes", "Limit of those; 0 is no cache.",
+               static_cast<double>(stats.limit_bytes));
+  writer.Counter("fermata_prefix_cache_lookups_total", "Requests that looked for their beginning.",
+                 stats.lookups);
+  writer.Counter("fermata_prefix_cache_hits_total", "Requests that found it.", stats.hits);
+  writer.Counter("fermata_prefix_cache_hit_tokens_total",
+                 "Prompt tokens that did not have to be consumed.", stats.hit_tokens);
+  writer.Counter("fermata_prefix_cache_evictions_total", "States that were dropped to make room.",
+                 stats.evictions);
+}
+
+void AppendAnswers(const KeptAnswers::Stats& stats, Writer& writer) {
+  writer.Gauge("fermata_kept_answers", "Turns that can be found by their request_id now.",
+               static_cast<double>(stats.answers));
+  writer.Gauge("fermata_kept_answer_bytes", "Bytes that their events take.",
+               static_cast<double>(stats.bytes));
+  writer.Gauge("fermata_kept_answer_limit_bytes", "Limit of those.",
+               static_cast<double>(stats.limit_bytes));
+  writer.Counter("fermata_kept_answers_dropped_total", "Answers that were dropped to make room.",
+                 stats.dropped);
 }
 
 void AppendModel(const ModelInfo& model, Writer& writer) {
@@ -98,6 +168,8 @@ void AppendServingGauges(const ModelInfo& model, const ServingStats& stats,
   Writer writer(families);
   AppendLoad(stats.load, writer);
   AppendSessions(model, stats.sessions, writer);
+  AppendPrefixes(stats.prefixes, writer);
+  AppendAnswers(stats.answers, writer);
   AppendModel(model, writer);
 }
 

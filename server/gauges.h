@@ -5,8 +5,10 @@
 
 #include "engine/model/model.h"
 #include "engine/scheduler/engine.h"
+#include "engine/session/prefix_cache.h"
 #include "engine/session/session_store.h"
 #include "prometheus/metric_family.h"
+#include "server/kept_answers.h"
 
 namespace fermata {
 
@@ -18,6 +20,8 @@ void AppendProcessGauges(std::vector<prometheus::MetricFamily>& families);
 struct ServingStats {
   EngineLoad load;
   SessionStoreStats sessions;
+  PrefixCache::Stats prefixes;  // All zero where there is none.
+  KeptAnswers::Stats answers;
 };
 void AppendServingGauges(const ModelInfo& model, const ServingStats& stats,
                          std::vector<prometheus::MetricFamily>& families);

@@ -7,10 +7,12 @@
 
 namespace fermata {
 
-// Begins to answer one call of Generate. The reactor owns itself until the call is done; `front`
-// must outlive it.
+// Each begins to answer one call. The reactor owns itself until the call is done; `front` must outlive
+// it.
 grpc::ServerWriteReactor<v1::GenerateResponse>* StartGenerate(const Front& front,
                                                               const v1::GenerateRequest& request);
+grpc::ServerWriteReactor<v1::GenerateResponse>* StartAttach(const Front& front,
+                                                            const v1::AttachRequest& request);
 
 }  // namespace fermata
 

@@ -1,8 +1,6 @@
 #include "server/generation_service.h"
 
-#include <functional>
-#include <memory>
-#include <utility>
+#include <string>
 #include <vector>
 
 #include "engine/base/error.h"
@@ -13,31 +11,6 @@
 
 namespace fermata {
 namespace {
-
-// A unary call that `work` answers on the helper's thread: its time grows with the request.
-grpc::ServerUnaryReactor* AnswerLater(const Front& front, grpc::CallbackServerContext* context,
-                                      std::string_view method,
-                                      std::function<absl::Status(const Runtime&)> work) {
-  auto record = std::make_shared<CallRecord>(front.metrics, method);
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const absl::StatusOr<Runtime*> runtime = front.serving->runtime();
-  if (!runtime.ok()) {
-    FinishCall(*record, runtime.status(), reactor);
-    return reactor;
-  }
-  const bool posted =
-      front.helper->TryPost([record, reactor, runtime = *runtime, work = std::move(work)] {
-        FinishCall(*record, work(*runtime), reactor);
-      });
-  if (!posted) {
-    const ErrorDetails details = {
-        .reason = "QUEUE_FULL", .metadata = {}, .retry_after = absl::Seconds(1)};
-    FinishCall(*record,
-               MakeError(absl::StatusCode::kResourceExhausted, "too many calls wait", details),
-               reactor);
-  }
-  return reactor;
-}
 
 absl::Status DetokenizeNow(const Tokenizer& tokenizer, int64_t vocab_size,
                            const v1::DetokenizeRequest& request, v1::DetokenizeResponse* response) {
@@ -60,11 +33,16 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
   return StartGenerate(front_, *request);
 }
 
+grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Attach(
+    grpc::CallbackServerContext*, const v1::AttachRequest* request) {
+  return StartAttach(front_, *request);
+}
+
 grpc::ServerUnaryReactor* GenerationService::Tokenize(grpc::CallbackServerContext* context,
                                                       const v1::TokenizeRequest* request,
                                                       v1::TokenizeResponse* response) {
-  return AnswerLater(front_, context, "Tokenize",
-                     [this, request, response](const Runtime& runtime) {
+  return AnswerLater(front_, *front_.helper, context, "Tokenize",
+                     [this, request, response](Runtime& runtime) {
                        const std::vector<int32_t> ids =
                            runtime.tokenizer().Encode(request->text(), request->parse_special());
                        response->mutable_token_ids()->Add(ids.begin(), ids.end());
@@ -76,7 +54,7 @@ grpc::ServerUnaryReactor* GenerationService::Detokenize(grpc::CallbackServerCont
                                                         const v1::DetokenizeRequest* request,
                                                         v1::DetokenizeResponse* response) {
   return AnswerLater(
-      front_, context, "Detokenize", [this, request, response](const Runtime& runtime) {
+      front_, *front_.helper, context, "Detokenize", [this, request, response](Runtime& runtime) {
         FERMATA_RETURN_IF_ERROR(
             DetokenizeNow(runtime.tokenizer(), runtime.model().vocab_size, *request, response));
         return CheckReplySize(front_, response->ByteSizeLong());

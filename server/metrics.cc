@@ -3,6 +3,7 @@
 #include <sstream>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/time/clock.h"
 #include "prometheus/text_serializer.h"
 #include "server/build_info.h"
@@ -25,6 +26,14 @@ const Histogram::BucketBoundaries& Seconds() {
 const Histogram::BucketBoundaries& StepSeconds() {
   static const auto* buckets = new Histogram::BucketBoundaries{
       0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5};
+  return *buckets;
+}
+
+// A state in memory is there in microseconds; one on a disk in milliseconds.
+const Histogram::BucketBoundaries& RestoreSeconds() {
+  static const auto* buckets = new Histogram::BucketBoundaries{
+      0.00001, 0.00002, 0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005,
+      0.01,    0.02,    0.05,    0.1,    0.2,    0.5,    1,     2,     5};
   return *buckets;
 }
 
@@ -62,8 +71,9 @@ prometheus::Family<prometheus::Counter>& TokensFamily(prometheus::Registry& regi
 
 }  // namespace
 
-Metrics::Metrics(const ServingState* serving)
+Metrics::Metrics(const ServingState* serving, KeptAnswers* answers)
     : serving_(serving),
+      answers_(answers),
       requests_(CounterFamily(registry_, "fermata_requests_total",
                               "Calls that have ended, by method and outcome.")),
       request_seconds_(HistogramFamily(registry_, "fermata_request_seconds",
@@ -103,7 +113,18 @@ Metrics::Metrics(const ServingState* serving)
       denominator_clamps_(CounterFamily(registry_, "fermata_denominator_clamps_total",
                                         "Denominators of linear attention that were held away "
                                         "from zero.")
-                              .Add({})) {
+                              .Add({})),
+      restore_seconds_(HistogramFamily(registry_, "fermata_session_restore_seconds",
+                                       "Time until a session's state was there for its turn, by "
+                                       "the tier that it was in.")),
+      persist_seconds_(HistogramFamily(registry_, "fermata_session_persist_seconds",
+                                       "Time until commits that are made durable together were.")
+                           .Add({}, Seconds())),
+      persist_commits_(HistogramFamily(registry_, "fermata_session_persist_commits",
+                                       "Commits that were made durable together.")
+                           .Add({}, BatchSizes())),
+      session_troubles_(CounterFamily(registry_, "fermata_session_troubles_total",
+                                      "Damage and failures of the sessions' tiers, by reason.")) {
   prometheus::BuildGauge()
       .Name("fermata_build_info")
       .Help("Always 1; the labels say what runs.")
@@ -125,12 +146,32 @@ void Metrics::RequestDone(std::string_view method, std::string_view outcome,
   request_seconds_.Add({{"method", name}}, Seconds()).Observe(absl::ToDoubleSeconds(duration));
 }
 
+void Metrics::SessionRestored(std::string_view tier, absl::Duration duration) {
+  restore_seconds_.Add({{"tier", std::string(tier)}}, RestoreSeconds())
+      .Observe(absl::ToDoubleSeconds(duration));
+}
+
+void Metrics::SessionsPersisted(int64_t commits, absl::Duration duration) {
+  persist_seconds_.Observe(absl::ToDoubleSeconds(duration));
+  persist_commits_.Observe(static_cast<double>(commits));
+}
+
+void Metrics::SessionTrouble(std::string_view reason) {
+  session_troubles_
+      .Add({{"reason", absl::AsciiStrToLower(absl::string_view(reason.data(), reason.size()))}})
+      .Increment();
+}
+
 std::string Metrics::Text() const {
   std::vector<prometheus::MetricFamily> families = registry_.Collect();
   AppendProcessGauges(families);
   if (const absl::StatusOr<Runtime*> runtime = serving_->runtime(); runtime.ok()) {
-    const ServingStats stats = {.load = (*runtime)->engine().load(),
-                                .sessions = (*runtime)->sessions().stats()};
+    const PrefixCache* prefixes = (*runtime)->prefixes();
+    const ServingStats stats = {
+        .load = (*runtime)->engine().load(),
+        .sessions = (*runtime)->sessions().stats(),
+        .prefixes = prefixes == nullptr ? PrefixCache::Stats() : prefixes->stats(),
+        .answers = answers_->stats()};
     AppendServingGauges((*runtime)->model(), stats, families);
   }
   std::ostringstream text;

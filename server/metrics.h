@@ -10,21 +10,27 @@
 #include "prometheus/family.h"
 #include "prometheus/histogram.h"
 #include "prometheus/registry.h"
+#include "server/kept_answers.h"
 #include "server/runtime.h"
 
 namespace fermata {
 
 // What the server counts, in Prometheus' terms; docs/metrics.md lists it. Counts what happens as
-// the engine's observer and for the fronts; what can be asked for (sessions, load, memory) is read
+// the engine's observer, for the session store and the fronts; what can be asked for (sessions, load, memory) is read
 // when it is collected. Thread-safe.
 class Metrics : public EngineObserver {
  public:
-  // `serving` must outlive the metrics.
-  explicit Metrics(const ServingState* serving);
+  // Both must outlive the metrics.
+  Metrics(const ServingState* serving, KeptAnswers* answers);
 
   // One call of a front: `method` is one of ours, `outcome` one of a bounded set, never text of a
   // client.
   void RequestDone(std::string_view method, std::string_view outcome, absl::Duration duration);
+
+  // What the session store does. `tier` is one of its tiers, `reason` that of an error.
+  void SessionRestored(std::string_view tier, absl::Duration duration);
+  void SessionsPersisted(int64_t commits, absl::Duration duration);
+  void SessionTrouble(std::string_view reason);
 
   // Everything, in Prometheus' text format 0.0.4.
   std::string Text() const;
@@ -39,6 +45,7 @@ class Metrics : public EngineObserver {
 
  private:
   const ServingState* serving_;
+  KeptAnswers* answers_;
   prometheus::Registry registry_;
   prometheus::Family<prometheus::Counter>& requests_;
   prometheus::Family<prometheus::Histogram>& request_seconds_;
@@ -55,6 +62,10 @@ class Metrics : public EngineObserver {
   prometheus::Histogram& prompt_budget_;
   prometheus::Counter& scored_tokens_;
   prometheus::Counter& denominator_clamps_;
+  prometheus::Family<prometheus::Histogram>& restore_seconds_;
+  prometheus::Histogram& persist_seconds_;
+  prometheus::Histogram& persist_commits_;
+  prometheus::Family<prometheus::Counter>& session_troubles_;
 };
 
 }  // namespace fermata

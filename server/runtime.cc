@@ -12,7 +12,7 @@
 namespace fermata {
 
 absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Load(const ServerConfig& config,
-                                                       EngineObserver* observer,
+                                                       const Observers& observers,
                                                        LoadProgressFunction progress) {
   SetComputeThreads(config.compute_threads);
   SetComputeCpus(config.compute_cpus);
@@ -25,23 +25,58 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Load(const ServerConfig& confi
   }
   const ModelInfo& info = runtime->model_->info();
   FERMATA_ASSIGN_OR_RETURN(runtime->tokenizer_, Tokenizer::Load(config.model_dir, info.vocab_size));
-  SessionStoreOptions sessions;
-  sessions.model_fingerprint = info.fingerprint;
-  sessions.state_bytes = info.state_bytes;
-  sessions.memory_bytes = config.session_memory_bytes;
-  sessions.default_ttl = config.session_ttl;
-  runtime->sessions_ = std::make_unique<SessionStore>(std::move(sessions));
-  if (info.fixed_size_state && runtime->sessions_->stats().capacity < 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--session_memory: ", AbslUnparseFlag(ByteSize{config.session_memory_bytes}),
-        " holds no session of this model, whose state has ", info.state_bytes, " bytes"));
+  FERMATA_RETURN_IF_ERROR(runtime->OpenSessions(config, observers.sessions));
+  if (info.fixed_size_state && config.prefix_cache_bytes > 0) {
+    runtime->prefixes_ = std::make_unique<PrefixCache>(PrefixCache::Options{
+        .state_bytes = info.state_bytes, .memory_bytes = config.prefix_cache_bytes});
   }
   runtime->engine_ = std::make_unique<Engine>(Engine::Parts{.model = runtime->model_.get(),
                                                             .tokenizer = runtime->tokenizer_.get(),
                                                             .sessions = runtime->sessions_.get(),
-                                                            .observer = observer},
+                                                            .prefixes = runtime->prefixes_.get(),
+                                                            .observer = observers.engine},
                                               config.engine);
   return runtime;
+}
+
+absl::Status Runtime::OpenSessions(const ServerConfig& config, SessionObserver* observer) {
+  const ModelInfo& info = model_->info();
+  session_fingerprint_ = absl::StrCat(info.fingerprint, "-", info.held_weights);
+  const SessionTiers& tiers = config.session_tiers;
+  SessionStoreOptions options;
+  options.model_fingerprint = session_fingerprint_;
+  options.state_bytes = info.state_bytes;
+  options.memory_bytes = tiers.memory_bytes;
+  options.default_ttl = config.session_ttl;
+  options.default_durability = config.session_durability;
+  options.default_max_checkpoints = config.session_checkpoints;
+  options.observer = observer;
+  if (!tiers.disk.has_value()) {
+    sessions_ = std::make_unique<SessionStore>(std::move(options));
+  } else if (!info.fixed_size_state) {
+    return absl::InvalidArgumentError(
+        "--session_tiers: the state of this model grows with the position: no disk can keep it");
+  } else {
+    absl::StatusOr<DiskTier::Opened> disk =
+        DiskTier::Open({.directory = tiers.disk->directory,
+                        .state_bytes = static_cast<size_t>(info.state_bytes),
+                        .model_fingerprint = session_fingerprint_,
+                        .quota_bytes = tiers.disk->quota_bytes,
+                        .free_space_floor = tiers.disk->free_space_floor});
+    if (!disk.ok()) {
+      return absl::Status(disk.status().code(),
+                          absl::StrCat("--session_tiers: disk:", tiers.disk->directory, ": ",
+                                       disk.status().message()));
+    }
+    remarks_ = std::move(disk->remarks);
+    sessions_ = std::make_unique<SessionStore>(std::move(options), *std::move(disk));
+  }
+  if (info.fixed_size_state && sessions_->stats().capacity < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--session_tiers: memory:", AbslUnparseFlag(ByteSize{tiers.memory_bytes}),
+        " holds no session of this model, whose state has ", info.state_bytes, " bytes"));
+  }
+  return absl::OkStatus();
 }
 
 void ServingState::ReportLoading(const LoadProgress& progress) {

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <fstream>
 #include <memory>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -14,12 +15,18 @@
 #include "server/http_server.h"
 #include "server/load_log.h"
 #include "server/model_path.h"
+#include "server/session_events.h"
 
 namespace fermata {
 namespace {
 
 // Calls of Tokenize and Detokenize that may wait.
 constexpr size_t kMaxHelperTasks = 1024;
+// Calls on sessions that may wait, and threads that answer them: they may wait for a disk.
+constexpr size_t kMaxSessionTasks = 1024;
+constexpr int kSessionThreads = 4;
+// Exports and imports that run at once: each holds a snapshot in memory.
+constexpr int kMaxTransfers = 16;
 // After draining, for the last messages of streams to be taken by their readers.
 constexpr absl::Duration kLastWrites = absl::Seconds(2);
 
@@ -35,8 +42,12 @@ absl::Status WritePortFile(const std::string& path, int grpc_port, int http_port
   return absl::UnavailableError(absl::StrCat("--port_file: can not write ", path));
 }
 
-void LogServing(const Runtime& runtime, absl::Duration load_time) {
+void LogServing(Runtime& runtime, absl::Duration load_time) {
   const ModelInfo& model = runtime.model();
+  for (const DiskTier::Remark& remark : runtime.remarks()) {
+    LogEvent(LogLevel::kWarning, "session_disk_remark",
+             {{"path", remark.path}, {"remark", remark.what}});
+  }
   for (const std::string& remark : model.remarks) {
     LogEvent(LogLevel::kWarning, "model_remark", {{"remark", remark}});
   }
@@ -47,7 +58,24 @@ void LogServing(const Runtime& runtime, absl::Duration load_time) {
             {"parameters", model.parameters},
             {"state_bytes", model.state_bytes},
             {"kv_equivalent_bytes_per_token", model.kv_equivalent_bytes_per_token},
+            {"sessions", runtime.sessions().stats().sessions},
             {"load_seconds", absl::ToDoubleSeconds(load_time)}});
+}
+
+// Sends down what is in memory alone, so that it is there at the next start.
+absl::Status FlushSessions(SessionStore& sessions) {
+  const absl::Time start = absl::Now();
+  const int64_t before = sessions.stats().moves_down_drain;
+  const absl::Status status = sessions.Flush();
+  const SessionStoreStats stats = sessions.stats();
+  LogEvent(status.ok() ? LogLevel::kInfo : LogLevel::kError, "sessions_flushed",
+           {{"written", stats.moves_down_drain - before},
+            {"sessions", stats.sessions},
+            {"seconds", absl::ToDoubleSeconds(absl::Now() - start)},
+            {"message", std::string(status.message())}});
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat("sessions that could not be written are lost: ",
+                                                  status.message()));
 }
 
 }  // namespace
@@ -58,15 +86,25 @@ absl::Status Serve(const ServerConfig& given, Signals& signals) {
 
   // In the order in which they need one another; they end in the opposite one.
   ServingState serving;
-  Metrics metrics(&serving);
+  KeptAnswers answers(
+      {.retention = config.answer_retention, .memory_bytes = config.answer_retention_bytes});
+  Metrics metrics(&serving, &answers);
+  SessionEvents session_events(&metrics);
+  TransferPlaces transfers(kMaxTransfers);
   std::unique_ptr<Runtime> runtime;
   Worker writer("stream-writer", 0);
   Worker helper("helper", kMaxHelperTasks);
+  Worker session_calls("sessions", kMaxSessionTasks, kSessionThreads);
   const Front front = {.serving = &serving,
                        .metrics = &metrics,
                        .writer = &writer,
                        .helper = &helper,
+                       .sessions = &session_calls,
+                       .answers = &answers,
+                       .transfers = &transfers,
                        .time_limits = config.time_limits,
+                       .session_defaults = {.durability = config.session_durability,
+                                            .max_checkpoints = config.session_checkpoints},
                        .stream_buffer_tokens = config.stream_buffer_tokens,
                        .max_message_bytes = static_cast<size_t>(config.max_message_bytes)};
   HttpRouter router;
@@ -85,11 +123,12 @@ absl::Status Serve(const ServerConfig& given, Signals& signals) {
 
   const absl::Time start = absl::Now();
   LoadLog load_log;
-  FERMATA_ASSIGN_OR_RETURN(runtime,
-                           Runtime::Load(config, &metrics, [&](const LoadProgress& progress) {
-                             serving.ReportLoading(progress);
-                             load_log.Report(progress, absl::Now());
-                           }));
+  FERMATA_ASSIGN_OR_RETURN(
+      runtime, Runtime::Load(config, {.engine = &metrics, .sessions = &session_events},
+                             [&](const LoadProgress& progress) {
+                               serving.ReportLoading(progress);
+                               load_log.Report(progress, absl::Now());
+                             }));
   signals.HoldForStop();
   serving.StartServing(runtime.get());
   grpc->SetHealthy(true);
@@ -102,8 +141,9 @@ absl::Status Serve(const ServerConfig& given, Signals& signals) {
   grpc->SetHealthy(false);
   runtime->engine().Drain(config.drain_grace);
   grpc->Shutdown(kLastWrites);
+  const absl::Status flushed = FlushSessions(runtime->sessions());
   LogEvent(LogLevel::kInfo, "stopped", {});
-  return absl::OkStatus();
+  return flushed;
 }
 
 }  // namespace fermata

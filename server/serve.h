@@ -7,8 +7,9 @@
 
 namespace fermata {
 
-// The server's whole life: binds both ports, loads the model, serves until a signal, drains. An
-// error when it could not begin to serve, saying why in one line.
+// The server's whole life: binds both ports, loads the model, serves until a signal, drains, and sends
+// sessions to the disk, where there is one. An error when it could not begin to serve, or sessions were
+// lost at the end, saying why in one line.
 absl::Status Serve(const ServerConfig& config, Signals& signals);
 
 }  // namespace fermata

@@ -1,6 +1,9 @@
 #ifndef FERMATA_SERVER_SESSIONS_SERVICE_H_
 #define FERMATA_SERVER_SESSIONS_SERVICE_H_
 
+#include <functional>
+#include <string_view>
+
 #include "fermata/v1/session.grpc.pb.h"
 #include "server/front.h"
 
@@ -26,8 +29,26 @@ class SessionsService final : public v1::Sessions::CallbackService {
   grpc::ServerUnaryReactor* Delete(grpc::CallbackServerContext* context,
                                    const v1::DeleteSessionRequest* request,
                                    v1::DeleteSessionResponse* response) override;
+  grpc::ServerUnaryReactor* Fork(grpc::CallbackServerContext* context,
+                                 const v1::ForkSessionRequest* request,
+                                 v1::Session* response) override;
+  grpc::ServerUnaryReactor* Rewind(grpc::CallbackServerContext* context,
+                                   const v1::RewindSessionRequest* request,
+                                   v1::Session* response) override;
+  grpc::ServerUnaryReactor* ListCheckpoints(grpc::CallbackServerContext* context,
+                                            const v1::ListCheckpointsRequest* request,
+                                            v1::ListCheckpointsResponse* response) override;
+  grpc::ServerWriteReactor<v1::SnapshotPart>* Export(
+      grpc::CallbackServerContext* context, const v1::ExportSessionRequest* request) override;
+  grpc::ServerReadReactor<v1::ImportSessionRequest>* Import(grpc::CallbackServerContext* context,
+                                                            v1::Session* response) override;
 
  private:
+  // Has a thread of the sessions' own answer a call with the session that `work` returns.
+  grpc::ServerUnaryReactor* AnswerSession(
+      grpc::CallbackServerContext* context, std::string_view method, v1::Session* response,
+      std::function<absl::StatusOr<SessionRecord>(Runtime&)> work);
+
   const Front& front_;
 };
 

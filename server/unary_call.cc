@@ -1,5 +1,9 @@
 #include "server/unary_call.h"
 
+#include <memory>
+#include <utility>
+
+#include "engine/base/error.h"
 #include "server/grpc_status.h"
 
 namespace fermata {
@@ -21,6 +25,28 @@ grpc::ServerUnaryReactor* AnswerNow(const Front& front, grpc::CallbackServerCont
   const absl::StatusOr<Runtime*> runtime = front.serving->runtime();
   FinishCall(record, runtime.ok() ? work(**runtime) : runtime.status(), reactor);
   return reactor;
+}
+
+grpc::ServerUnaryReactor* AnswerLater(const Front& front, Worker& worker,
+                                      grpc::CallbackServerContext* context, std::string_view method,
+                                      std::function<absl::Status(Runtime&)> work) {
+  auto record = std::make_shared<CallRecord>(front.metrics, method);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  const absl::StatusOr<Runtime*> runtime = front.serving->runtime();
+  if (!runtime.ok()) {
+    FinishCall(*record, runtime.status(), reactor);
+    return reactor;
+  }
+  const bool posted = worker.TryPost([record, reactor, runtime = *runtime, work = std::move(work)] {
+    FinishCall(*record, work(*runtime), reactor);
+  });
+  if (!posted) FinishCall(*record, TooManyWait(), reactor);
+  return reactor;
+}
+
+absl::Status TooManyWait() {
+  return MakeError(absl::StatusCode::kResourceExhausted, "too many calls wait",
+                   {.reason = "QUEUE_FULL", .metadata = {}, .retry_after = absl::Seconds(1)});
 }
 
 }  // namespace fermata

@@ -1,6 +1,7 @@
 #ifndef FERMATA_SERVER_UNARY_CALL_H_
 #define FERMATA_SERVER_UNARY_CALL_H_
 
+#include <functional>
 #include <string_view>
 
 #include "absl/functional/function_ref.h"
@@ -19,6 +20,15 @@ void FinishCall(CallRecord& record, const absl::Status& status, grpc::ServerUnar
 grpc::ServerUnaryReactor* AnswerNow(const Front& front, grpc::CallbackServerContext* context,
                                     std::string_view method,
                                     absl::FunctionRef<absl::Status(Runtime&)> work);
+
+// A unary call that `worker` answers, because `work` waits or takes long; it fills the reply, which
+// lives until then. RESOURCE_EXHAUSTED with reason QUEUE_FULL when too many wait for the worker.
+grpc::ServerUnaryReactor* AnswerLater(const Front& front, Worker& worker,
+                                      grpc::CallbackServerContext* context, std::string_view method,
+                                      std::function<absl::Status(Runtime&)> work);
+
+// What a call is told for which a worker has no room.
+absl::Status TooManyWait();
 
 }  // namespace fermata
 

@@ -6,9 +6,13 @@
 
 namespace fermata {
 
-Worker::Worker(const char* name, size_t max_waiting)
-    : max_waiting_(max_waiting), thread_([this] { Run(); }) {
-  pthread_setname_np(thread_.native_handle(), name);
+Worker::Worker(const char* name, size_t max_waiting, int threads)
+    : max_waiting_(max_waiting), alone_(threads == 1) {
+  threads_.reserve(threads);
+  for (int i = 0; i < threads; ++i) {
+    threads_.emplace_back([this] { Run(); });
+    pthread_setname_np(threads_.back().native_handle(), name);
+  }
 }
 
 Worker::~Worker() {
@@ -16,8 +20,8 @@ Worker::~Worker() {
     const std::lock_guard lock(mutex_);
     ending_ = true;
   }
-  changed_.notify_one();
-  thread_.join();
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 void Worker::Post(Task task) {
@@ -38,21 +42,28 @@ bool Worker::TryPost(Task task) {
 
 bool Worker::Add(Task task) {
   waiting_.push_back(std::move(task));
-  // Waking a thread costs more than adding a task, so only the first task of a batch does it.
-  return std::exchange(sleeping_, false);
+  // Waking a thread costs more than adding a task, so only as many as sleep are woken.
+  if (sleeping_ == 0) return false;
+  --sleeping_;
+  return true;
 }
 
 void Worker::Run() {
-  std::vector<Task> batch;
+  std::deque<Task> batch;
   while (true) {
     {
       std::unique_lock lock(mutex_);
       while (waiting_.empty() && !ending_) {
-        sleeping_ = true;
+        ++sleeping_;
         changed_.wait(lock);
       }
       if (waiting_.empty()) return;
-      batch.swap(waiting_);
+      if (alone_) {
+        batch.swap(waiting_);
+      } else {
+        batch.push_back(std::move(waiting_.front()));
+        waiting_.pop_front();
+      }
     }
     for (Task& task : batch) std::exchange(task, nullptr)();
     batch.clear();

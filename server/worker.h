@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -10,15 +11,16 @@
 
 namespace fermata {
 
-// One thread that runs tasks in the order they come, so that neither the engine's thread nor
-// gRPC's few callback threads do work that takes long. Thread-safe.
+// Threads that run tasks in the order they come, so that neither the engine's thread nor gRPC's few
+// callback threads do work that takes long, or that waits. With one thread, a task begins when the one
+// before it has ended. Thread-safe.
 class Worker {
  public:
   using Task = std::function<void()>;
 
-  // `name`, of at most 15 bytes, is what tools call the thread; `max_waiting` bounds what TryPost
+  // `name`, of at most 15 bytes, is what tools call the threads; `max_waiting` bounds what TryPost
   // adds.
-  Worker(const char* name, size_t max_waiting);
+  Worker(const char* name, size_t max_waiting, int threads = 1);
   // Runs what waits, then ends.
   ~Worker();
   Worker(const Worker&) = delete;
@@ -31,16 +33,17 @@ class Worker {
 
  private:
   void Run();
-  // With the mutex held; whether the thread has to be woken.
+  // With the mutex held; whether a thread has to be woken.
   bool Add(Task task);
 
   const size_t max_waiting_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Task> waiting_;
-  bool sleeping_ = false;
+  std::deque<Task> waiting_;
+  int sleeping_ = 0;  // Threads that have not been woken for a task; may be too many.
   bool ending_ = false;
-  std::thread thread_;
+  const bool alone_;  // There is one thread.
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace fermata

@@ -14,21 +14,13 @@
 #include "client/cli/bench_flags.h"
 #include "client/cli/flags.h"
 #include "client/cli/help.h"
+#include "client/cli/leaves.h"
+#include "client/cli/session_arguments.h"
 #include "client/client.h"
 #include "client/make/families.h"
 
 namespace fermata::cli {
 namespace {
-
-void AddCommon(CLI::App* app, CommonOptions* common) {
-  app->add_option("--server", common->server,
-                  absl::StrCat("Where the server is; default $FERMATA_SERVER, else ",
-                               client::kDefaultAddress))
-      ->type_name("HOST:PORT");
-  app->add_flag("--json", common->json, "Print JSON, one object a line (see `fermata help`)");
-  AddDuration(app, "--deadline", "Give each call up after this long; default never",
-              [common](absl::Duration deadline) { common->deadline = deadline; });
-}
 
 void AddTextSource(CLI::App* app, const std::string& name, const std::string& description,
                    TextSource* source) {
@@ -80,21 +72,31 @@ class Parser {
     common_.server = server != nullptr && *server != '\0' ? server : client::kDefaultAddress;
     app_.footer(kFooter);
     app_.set_version_flag("--version", "fermata " FERMATA_VERSION);
-    AddCommon(&app_, &common_);
+    leaves_.AddCommon(&app_);
     AddGenerate();
+    AddAttach();
     AddChat();
     AddScore();
     AddTokenize();
     AddDetokenize();
-    AddSessions();
+    AddSessionCommands(&app_, leaves_);
     AddModels();
     AddHealth();
     {
       auto [app, command] =
-          Leaf<BenchCommand>(&app_, "bench", "Load a server, and measure it", kBenchFooter);
+          leaves_.Add<BenchCommand>(&app_, "bench", "Load a server, and measure it", kBenchFooter);
       AddBench(app, command.get());
     }
-    Leaf<VersionCommand>(&app_, "version", "Print the version of this command", "");
+    {
+      auto [app, command] = leaves_.Add<FsckCommand>(
+          &app_, "fsck", "Verify a directory of sessions (needs no server)", kFsckFooter);
+      app->add_option("directory", command->directory, "The directory of the disk tier")
+          ->type_name("")
+          ->required();
+      app->add_flag("--set-aside", command->set_aside,
+                    "Move what is damaged to lost+found, instead of telling only");
+    }
+    leaves_.Add<VersionCommand>(&app_, "version", "Print the version of this command", "");
     help_ = app_.add_subcommand("help", "Explain a command: fermata help generate");
     help_->add_option("command", help_path_, "The command, for example: sessions list");
     app_.require_subcommand(1);
@@ -122,19 +124,6 @@ class Parser {
   }
 
  private:
-  // A subcommand that yields the command it returns the options of.
-  template <typename T>
-  std::pair<CLI::App*, std::shared_ptr<T>> Leaf(CLI::App* parent, const std::string& name,
-                                                const std::string& description,
-                                                const std::string& footer) {
-    CLI::App* app = parent->add_subcommand(name, description);
-    app->footer(footer);
-    auto command = std::make_shared<T>();
-    app->final_callback([this, command] { chosen_ = [command] { return Command(*command); }; });
-    AddCommon(app, &common_);
-    return {app, command};
-  }
-
   Notice Help() {
     const CLI::App* app = &app_;
     std::string name = app_.get_name();
@@ -151,7 +140,7 @@ class Parser {
 
   void AddGenerate() {
     auto [app, command] =
-        Leaf<GenerateCommand>(&app_, "generate", "Write on from a prompt", kGenerateFooter);
+        leaves_.Add<GenerateCommand>(&app_, "generate", "Write on from a prompt", kGenerateFooter);
     AddTextSource(app, "prompt", "The text to go on from; - reads standard input",
                   &command->prompt);
     AddText(app, "--token-ids", "IDS", "The prompt as token ids, with commas",
@@ -174,9 +163,24 @@ class Parser {
     AddTurn(app, &command->request);
   }
 
+  void AddAttach() {
+    auto [app, command] = leaves_.Add<AttachCommand>(
+        &app_, "attach", "Take up a turn whose stream was lost", kAttachFooter);
+    AddText(app, "request-id", "", "The turn's --request-id",
+            [c = command](const std::string& id) { c->request.set_request_id(id); });
+    app->get_option("request-id")->required();
+    AddText(app, "--tenant", "NAME", "The turn's --tenant",
+            [c = command](const std::string& tenant) { c->request.set_tenant(tenant); });
+    app->add_option_function<int32_t>(
+           "--from", [c = command](int32_t index) { c->request.set_from_index(index); },
+           "Begin with this token of the answer; default 0, the first")
+        ->type_name("N");
+    app->add_flag("--stats", command->stats, "Print counts, times and the session's size after");
+  }
+
   void AddChat() {
-    auto [app, command] =
-        Leaf<ChatCommand>(&app_, "chat", "Take turns with the model, line by line", kChatFooter);
+    auto [app, command] = leaves_.Add<ChatCommand>(
+        &app_, "chat", "Take turns with the model, line by line", kChatFooter);
     app->add_option("--template", command->line_template,
                     "What is sent for a line, which {} stands for; default {}")
         ->type_name("TEXT");
@@ -185,7 +189,7 @@ class Parser {
   }
 
   void AddScore() {
-    auto [app, command] = Leaf<ScoreCommand>(
+    auto [app, command] = leaves_.Add<ScoreCommand>(
         &app_, "score", "Log-probabilities that the model gives to a text", kScoreFooter);
     app->add_option("file", command->text.file, "The file to score; - is standard input")
         ->type_name("");
@@ -214,7 +218,7 @@ class Parser {
 
   void AddTokenize() {
     auto [app, command] =
-        Leaf<TokenizeCommand>(&app_, "tokenize", "Text to token ids", kTokenizeFooter);
+        leaves_.Add<TokenizeCommand>(&app_, "tokenize", "Text to token ids", kTokenizeFooter);
     AddTextSource(app, "text", "The text; without one, standard input", &command->text);
     app->add_flag_function(
         "--parse-special", [c = command](int64_t) { c->request.set_parse_special(true); },
@@ -223,7 +227,7 @@ class Parser {
 
   void AddDetokenize() {
     auto [app, command] =
-        Leaf<DetokenizeCommand>(&app_, "detokenize", "Token ids to text", kDetokenizeFooter);
+        leaves_.Add<DetokenizeCommand>(&app_, "detokenize", "Token ids to text", kDetokenizeFooter);
     app->add_option_function<std::vector<std::string>>(
            "ids",
            [c = command](const std::vector<std::string>& parts) {
@@ -239,11 +243,10 @@ class Parser {
         "Spell special tokens out");
   }
 
-  void AddSessions();
   void AddModels();
   void AddHealth() {
-    auto [app, command] =
-        Leaf<HealthCommand>(&app_, "health", "Ask whether the server is ready", kHealthFooter);
+    auto [app, command] = leaves_.Add<HealthCommand>(
+        &app_, "health", "Ask whether the server is ready", kHealthFooter);
     app->add_option("--service", command->service, "One service, such as fermata.v1.Generation")
         ->type_name("NAME");
     app->add_flag("--wait", command->wait, "Wait until it is, up to --deadline");
@@ -251,59 +254,11 @@ class Parser {
 
   CommonOptions common_;
   std::function<Command()> chosen_;
+  const Leaves leaves_{&common_, &chosen_};
   std::vector<std::string> help_path_;
   CLI::App app_;
   CLI::App* help_ = nullptr;
 };
-
-void Parser::AddSessions() {
-  CLI::App* sessions = app_.add_subcommand("sessions", "List, show, make, change, delete sessions");
-  sessions->footer(kSessionsFooter);
-  {
-    auto [app, command] =
-        Leaf<ListSessionsCommand>(sessions, "list", "List sessions in the order of ids", "");
-    AddLabels(app, "Only sessions with this label; may be repeated",
-              [c = command](const std::string& key, const std::string& value) {
-                c->labels[key] = value;
-              });
-  }
-  {
-    auto [app, command] = Leaf<ShowSessionCommand>(sessions, "show", "Show a session", "");
-    app->add_option("id", command->id, "The session")->type_name("")->required();
-  }
-  {
-    auto [app, command] = Leaf<CreateSessionCommand>(sessions, "create", "Make a session", "");
-    AddText(app, "id", "", "Its id; without one the server chooses it",
-            [c = command](const std::string& id) { c->request.set_id(id); });
-    AddLabels(app, "Label it; may be repeated",
-              [c = command](const std::string& key, const std::string& value) {
-                (*c->request.mutable_labels())[key] = value;
-              });
-    AddDuration(app, "--ttl", "Drop it when it has not been used for this long",
-                [c = command] { return c->request.mutable_time_to_live(); });
-  }
-  {
-    auto [app, command] =
-        Leaf<UpdateSessionCommand>(sessions, "update", "Change labels and time to live", "");
-    AddText(app, "id", "", "The session",
-            [c = command](const std::string& id) { c->request.set_id(id); });
-    app->get_option("id")->required();
-    AddLabels(app, "Replace all labels by those given; may be repeated",
-              [c = command](const std::string& key, const std::string& value) {
-                (*c->request.mutable_labels()->mutable_values())[key] = value;
-              });
-    app->add_flag_function(
-        "--no-labels", [c = command](int64_t) { c->request.mutable_labels(); },
-        "Remove all labels");
-    AddDuration(app, "--ttl", "Drop it when it has not been used for this long; 0 keeps it",
-                [c = command] { return c->request.mutable_time_to_live(); });
-  }
-  {
-    auto [app, command] = Leaf<DeleteSessionsCommand>(sessions, "delete", "Delete sessions", "");
-    app->add_option("ids", command->ids, "The sessions")->type_name("")->required();
-  }
-  sessions->require_subcommand(1);
-}
 
 void Parser::AddModels() {
   CLI::App* models = app_.add_subcommand("models", "Tell about a model: the server's, or a file's");
@@ -311,16 +266,16 @@ void Parser::AddModels() {
   models->final_callback([this, models] {
     if (models->get_subcommands().empty()) chosen_ = [] { return Command(ModelsCommand{}); };
   });
-  AddCommon(models, &common_);
+  leaves_.AddCommon(models);
   {
-    auto [app, command] = Leaf<InspectModelCommand>(
+    auto [app, command] = leaves_.Add<InspectModelCommand>(
         models, "inspect", "Load a model, and tell what it is (needs no server)", "");
     app->add_option("directory", command->directory, "The model's directory, or its one file")
         ->type_name("")
         ->required();
   }
   {
-    auto [app, command] = Leaf<VerifyModelCommand>(
+    auto [app, command] = leaves_.Add<VerifyModelCommand>(
         models, "verify", "Load a model, and check that it computes (needs no server)",
         kVerifyModelFooter);
     app->add_option("directory", command->directory, "The model's directory, or its one file")
@@ -332,7 +287,7 @@ void Parser::AddModels() {
     app->add_option("--seed", command->seed, "What they are drawn from; default 1")->type_name("N");
   }
   {
-    auto [app, command] = Leaf<MakeModelCommand>(
+    auto [app, command] = leaves_.Add<MakeModelCommand>(
         models, "make", "Make a model of random weights, for benchmarks (needs no server)",
         kMakeModelFooter);
     AddMakeModel(app, command.get());

@@ -33,6 +33,10 @@ struct GenerateCommand {
   TextSource prompt;
   bool stats = false;
 };
+struct AttachCommand {
+  v1::AttachRequest request;
+  bool stats = false;
+};
 struct ChatCommand {
   v1::GenerateRequest turn;          // Of every line: session, sampling, time limit.
   std::string line_template = "{}";  // "{}" stands for the line.
@@ -65,6 +69,32 @@ struct UpdateSessionCommand {
 };
 struct DeleteSessionsCommand {
   std::vector<std::string> ids;
+  v1::DeleteSessionRequest request;  // Without the id; what each must be like.
+};
+struct ForkSessionCommand {
+  v1::ForkSessionRequest request;
+};
+struct RewindSessionCommand {
+  v1::RewindSessionRequest request;
+};
+struct ListCheckpointsCommand {
+  std::string id;
+};
+struct ExportSessionCommand {
+  v1::ExportSessionRequest request;
+  std::string output = "-";  // A file; "-" is standard output.
+};
+struct ImportSessionCommand {
+  v1::ImportOptions options;
+  std::string input = "-";  // A file; "-" is standard input.
+};
+struct PinSessionsCommand {
+  std::vector<std::string> ids;
+  bool pinned = true;
+};
+struct FsckCommand {
+  std::string directory;
+  bool set_aside = false;
 };
 struct ModelsCommand {};
 struct InspectModelCommand {
@@ -98,10 +128,13 @@ struct HealthCommand {
 struct VersionCommand {};
 
 using Command =
-    std::variant<GenerateCommand, ChatCommand, ScoreCommand, TokenizeCommand, DetokenizeCommand,
-                 ListSessionsCommand, ShowSessionCommand, CreateSessionCommand,
-                 UpdateSessionCommand, DeleteSessionsCommand, ModelsCommand, InspectModelCommand,
-                 VerifyModelCommand, MakeModelCommand, BenchCommand, HealthCommand, VersionCommand>;
+    std::variant<GenerateCommand, AttachCommand, ChatCommand, ScoreCommand, TokenizeCommand,
+                 DetokenizeCommand, ListSessionsCommand, ShowSessionCommand, CreateSessionCommand,
+                 UpdateSessionCommand, DeleteSessionsCommand, ForkSessionCommand,
+                 RewindSessionCommand, ListCheckpointsCommand, ExportSessionCommand,
+                 ImportSessionCommand, PinSessionsCommand, FsckCommand, ModelsCommand,
+                 InspectModelCommand, VerifyModelCommand, MakeModelCommand, BenchCommand,
+                 HealthCommand, VersionCommand>;
 
 struct Invocation {
   CommonOptions common;

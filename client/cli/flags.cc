@@ -1,7 +1,10 @@
 #include "client/cli/flags.h"
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "client/cli/leaves.h"
+#include "client/client.h"
 
 namespace fermata::cli {
 namespace {
@@ -144,6 +147,49 @@ void ParseTokenIds(const std::string& name, const std::string& text,
   }
 }
 
+void AddDurability(CLI::App* app, const std::function<void(v1::Durability)>& set) {
+  AddText(app, "--durability", "NAME",
+          "Where a turn must be before it is told as complete: memory, or disk",
+          [set](const std::string& name) {
+            if (name != "memory" && name != "disk") {
+              throw CLI::ValidationError("--durability", name + " is neither memory nor disk");
+            }
+            set(name == "disk" ? v1::DISK : v1::MEMORY);
+          });
+}
+
+void AddCheckpoints(CLI::App* app, const std::function<void(int32_t)>& set) {
+  app->add_option_function<int32_t>("--checkpoints", set,
+                                    "Past turns' ends that are kept, to rewind or fork to: 0 to 64")
+      ->type_name("N");
+}
+
+void AddPlace(CLI::App* app, const std::function<v1::Checkpoint*()>& place) {
+  const auto number = [app](const std::string& name, const std::string& description,
+                            const std::function<void(int64_t)>& set) {
+    return app->add_option_function<int64_t>(name, set, description)->type_name("N");
+  };
+  auto* turns = number("--turns", "The checkpoint after so many turns",
+                       [place](int64_t turns) { place()->set_turns(turns); });
+  auto* position = number("--position", "The checkpoint at this position",
+                          [place](int64_t position) { place()->set_position(position); });
+  auto* last = app->add_flag_function(
+      "--before-last-turn", [place](int64_t) { place()->set_before_last_turn(true); },
+      "The checkpoint before the last turn");
+  turns->excludes(position)->excludes(last);
+  position->excludes(last);
+}
+
+void Leaves::AddCommon(CLI::App* app) const {
+  app->add_option("--server", common_->server,
+                  absl::StrCat("Where the server is; default $FERMATA_SERVER, else ",
+                               client::kDefaultAddress))
+      ->type_name("HOST:PORT");
+  app->add_flag("--json", common_->json, "Print JSON, one object a line (see `fermata help`)");
+  AddDuration(app, "--deadline", "Give each call up after this long; default never",
+              [common = common_](absl::Duration deadline) { common->deadline = deadline; });
+}
+
 void AddTurn(CLI::App* app, v1::GenerateRequest* request) {
   AddOrigin(app, request);
   AddDuration(app, "--ttl", "Drop the session when it has not been used for this long",
@@ -155,6 +201,24 @@ void AddTurn(CLI::App* app, v1::GenerateRequest* request) {
       "Text that spells a special token becomes that token");
   AddText(app, "--session", "ID", "Go on with this session, and keep it",
           [request](const std::string& id) { request->mutable_session()->set_id(id); });
+  AddDurability(app, [request](v1::Durability durability) {
+    request->mutable_session()->set_durability(durability);
+  });
+  AddCheckpoints(app, [request](int32_t n) { request->mutable_session()->set_max_checkpoints(n); });
+  AddText(app, "--fork-from", "ID", "Where the session is made: as a fork of this one",
+          [request](const std::string& id) {
+            request->mutable_session()->set_fork_from(id);
+            request->mutable_session()->set_create_if_missing(true);
+          });
+  AddText(app, "--on-disconnect", "WHAT",
+          "When the connection is lost: cancel the turn, or finish it (with --request-id)",
+          [request](const std::string& what) {
+            if (what != "cancel" && what != "finish") {
+              throw CLI::ValidationError("--on-disconnect", what + " is neither cancel nor finish");
+            }
+            request->set_on_disconnect(what == "finish" ? v1::ON_DISCONNECT_FINISH
+                                                        : v1::ON_DISCONNECT_CANCEL);
+          });
   AddSampling(app, request->mutable_sampling());
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/time/time.h"
 #include "fermata/v1/generation.pb.h"
+#include "fermata/v1/session.pb.h"
 #include "google/protobuf/duration.pb.h"
 #include "google/protobuf/repeated_field.h"
 
@@ -44,7 +45,7 @@ void ParseTokenIds(const std::string& name, const std::string& text,
 // ScoreRequest, which must outlive the parse.
 template <typename Request>
 void AddOrigin(CLI::App* app, Request* request) {
-  AddText(app, "--request-id", "ID", "Appears in the server's logs",
+  AddText(app, "--request-id", "ID", "Appears in the server's logs; a turn is found again by it",
           [request](const std::string& id) { request->set_request_id(id); });
   app->add_option_function<int32_t>(
          "--priority", [request](int32_t priority) { request->set_priority(priority); },
@@ -52,6 +53,30 @@ void AddOrigin(CLI::App* app, Request* request) {
       ->type_name("N");
   AddText(app, "--tenant", "NAME", "On whose account it runs; tenants get equal shares",
           [request](const std::string& tenant) { request->set_tenant(tenant); });
+}
+
+// --durability, which `set` takes.
+void AddDurability(CLI::App* app, const std::function<void(v1::Durability)>& set);
+// --checkpoints, which `set` takes.
+void AddCheckpoints(CLI::App* app, const std::function<void(int32_t)>& set);
+
+// A place in a session's past: --turns, --position or --before-last-turn.
+void AddPlace(CLI::App* app, const std::function<v1::Checkpoint*()>& place);
+
+// --expected-position and --expected-revision of a request on a session, which must outlive the parse.
+template <typename Request>
+void AddExpected(CLI::App* app, Request* request) {
+  app->add_option_function<int64_t>(
+         "--expected-position",
+         [request](int64_t position) { request->set_expected_position(position); },
+         "Only if the session is at this position")
+      ->type_name("N");
+  app->add_option_function<uint64_t>(
+         "--expected-revision",
+         [request](uint64_t revision) { request->set_expected_revision(revision); },
+         "Only if nothing has changed it since this revision, which `show` tells")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber.description(""));
 }
 
 // What `generate` and `chat` share: session, limits and sampling. `request` must outlive the parse.

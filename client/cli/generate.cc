@@ -41,19 +41,12 @@ int RunGenerate(const CommonOptions& common, const GenerateCommand& command, con
   Interrupts interrupts;
   client::Client client(OptionsOf(common));
   const TurnOutcome outcome = RunTurn(client, common, request, interrupts, io);
-  if (outcome.interrupted && absl::IsCancelled(outcome.status)) {
-    ReportInterrupted(client, outcome, io);
+  if (outcome.interrupted && request.on_disconnect() == v1::ON_DISCONNECT_FINISH) {
+    io.err << "fermata: the turn runs on: fermata attach " << request.request_id() << "\n";
     return kExitInterrupted;
   }
-  if (!outcome.status.ok()) return Fail(common, outcome.status, io);
-  if (request.session().id().empty() && !outcome.session_id.empty()) {
-    io.err << "session " << outcome.session_id << "\n";
-  }
-  if (outcome.complete && outcome.complete->finish_reason() == v1::DRAINED) {
-    io.err << "fermata: the server is shutting down; the turn ended early\n";
-  }
-  if (command.stats && outcome.complete) io.err << FormatStats(*outcome.complete);
-  return kExitOk;
+  return ReportEnd(client, common, outcome,
+                   {.stats = command.stats, .unnamed = request.session().id().empty()}, io);
 }
 
 }  // namespace fermata::cli

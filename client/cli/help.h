@@ -28,7 +28,8 @@ The text goes to standard output as it comes, and nothing else does. The prompt 
 --token-ids, or standard input; a newline at the very end of a file or of standard input is dropped.
 With --session and no prompt, the turn goes on from the session's last token.
 
-Ctrl-C ends the turn: the session keeps what was generated until then.
+Ctrl-C ends the turn: the session keeps what was generated until then. With --on-disconnect finish it
+ends only this command: the turn runs on, and `fermata attach` takes it up.
 
 Examples:
   fermata generate "Once upon a time" -n 200 --temperature 0.8 --stats
@@ -137,6 +138,54 @@ Examples:
   fermata sessions update tom --ttl 0
   fermata sessions delete tom
   fermata sessions list --json | jq -r .id
+)";
+
+inline constexpr char kForkFooter[] = R"(
+The two share the state until one of them changes, so a fork costs next to nothing. Without a place it
+goes on from where the session stands.
+
+Examples:
+  fermata sessions fork tom tom-2
+  fermata sessions fork tom --before-last-turn
+  fermata sessions pin tom; fermata generate "Hi" --session anna --fork-from tom
+)";
+
+inline constexpr char kRewindFooter[] = R"(
+Without a place, before the last turn. Checkpoints are kept by sessions that were told to, with
+--checkpoints, and by servers with --session_checkpoints.
+
+Examples:
+  fermata sessions create tom --checkpoints 8
+  fermata sessions checkpoints tom
+  fermata sessions rewind tom
+  fermata sessions rewind tom --turns 3
+)";
+
+inline constexpr char kExportFooter[] = R"(
+A snapshot is the whole session, in one file that this model's servers can go on from. It is checked
+whole before anything changes.
+
+Examples:
+  fermata sessions export tom -o tom.snap
+  fermata sessions import tom.snap --id tom-2
+  fermata sessions export tom | fermata sessions import --server other:7411
+)";
+
+inline constexpr char kAttachFooter[] = R"(
+Writes the answer from its first token on, or from --from on, and goes on with it to its end. It is
+there while the turn runs, and for a while after (the server's --answer_retention).
+
+Examples:
+  fermata generate "Once" -n 5000 --request-id r1 --on-disconnect finish
+  fermata attach r1
+)";
+
+inline constexpr char kFsckFooter[] = R"(
+Reads every file and compares it with its checksums, and makes the index anew. A server must not have
+the directory open. Exit code 1 when something is damaged.
+
+Example:
+  fermata fsck /var/lib/fermata
 )";
 
 inline constexpr char kHealthFooter[] = R"(

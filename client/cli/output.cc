@@ -95,10 +95,24 @@ std::string FormatSession(const v1::Session& session) {
                       ? absl::FormatDuration(ToDuration(session.time_to_live()))
                       : "until deleted or evicted",
                   "\n");
+  absl::StrAppend(&out, "durability     ", session.durability() == v1::DISK ? "disk" : "memory",
+                  "\nrevision       ", Grouped(static_cast<int64_t>(session.revision())),
+                  "\ncheckpoints    ", session.checkpoints(), " of at most ",
+                  session.max_checkpoints(), "\n");
+  if (session.pinned()) out += "pinned         yes: a template, to be forked\n";
+  if (!session.parent_id().empty()) {
+    absl::StrAppend(&out, "forked from    ", session.parent_id(), " at position ",
+                    Grouped(session.parent_position()), "\n");
+  }
   if (!session.labels().empty()) {
     absl::StrAppend(&out, "labels         ", LabelsOf(session), "\n");
   }
   return out;
+}
+
+std::string FormatCheckpointLine(const v1::CheckpointInfo& checkpoint) {
+  return absl::StrFormat("%6s turns  %12s tokens  %s\n", Grouped(checkpoint.turns()),
+                         Grouped(checkpoint.position()), FormatTime(checkpoint.time()));
 }
 
 std::string FormatSessionLine(const v1::Session& session) {
@@ -137,11 +151,14 @@ std::string FormatStats(const v1::Complete& complete) {
   const v1::Timings& timings = complete.timings();
   const absl::Duration decode = ToDuration(timings.decode());
   const int32_t generated = complete.usage().generated_tokens();
-  std::string out =
-      absl::StrCat(v1::FinishReason_Name(complete.finish_reason()), ": ",
-                   Grouped(complete.usage().prompt_tokens()), " prompt tokens, ",
-                   Grouped(generated), " generated; queue ", Short(ToDuration(timings.queue())),
-                   ", prefill ", Short(ToDuration(timings.prefill())));
+  std::string out = absl::StrCat(
+      v1::FinishReason_Name(complete.finish_reason()), ": ",
+      Grouped(complete.usage().prompt_tokens()), " prompt tokens",
+      complete.usage().cached_tokens() == 0
+          ? ""
+          : absl::StrCat(" (", Grouped(complete.usage().cached_tokens()), " cached)"),
+      ", ", Grouped(generated), " generated; queue ", Short(ToDuration(timings.queue())),
+      ", prefill ", Short(ToDuration(timings.prefill())));
   if (timings.has_time_to_first_token()) {
     absl::StrAppend(&out, ", first token ", Short(ToDuration(timings.time_to_first_token())));
   }

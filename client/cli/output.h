@@ -28,6 +28,7 @@ std::string Compared(int64_t kv_bytes, int64_t state_bytes);
 // Blocks of text for people, each line ended.
 std::string FormatSession(const v1::Session& session);
 std::string FormatSessionLine(const v1::Session& session);
+std::string FormatCheckpointLine(const v1::CheckpointInfo& checkpoint);
 std::string FormatModel(const v1::Model& model);
 std::string FormatStats(const v1::Complete& complete);
 

@@ -77,6 +77,26 @@ struct Runner {
   int operator()(const DeleteSessionsCommand& command) const {
     return RunDeleteSessions(common, command, io);
   }
+  int operator()(const AttachCommand& command) const { return RunAttach(common, command, io); }
+  int operator()(const ForkSessionCommand& command) const {
+    return RunForkSession(common, command, io);
+  }
+  int operator()(const RewindSessionCommand& command) const {
+    return RunRewindSession(common, command, io);
+  }
+  int operator()(const ListCheckpointsCommand& command) const {
+    return RunListCheckpoints(common, command, io);
+  }
+  int operator()(const PinSessionsCommand& command) const {
+    return RunPinSessions(common, command, io);
+  }
+  int operator()(const ExportSessionCommand& command) const {
+    return RunExportSession(common, command, io);
+  }
+  int operator()(const ImportSessionCommand& command) const {
+    return RunImportSession(common, command, io);
+  }
+  int operator()(const FsckCommand& command) const { return RunFsck(common, command, io); }
   int operator()(const ModelsCommand&) const { return RunModels(common, io); }
   int operator()(const InspectModelCommand& command) const {
     return RunInspectModel(common, command, io);

@@ -39,9 +39,44 @@ int RunDeleteSessions(const CommonOptions& common, const DeleteSessionsCommand& 
                       const Io& io) {
   client::Client client(OptionsOf(common));
   int exit_code = kExitOk;
+  v1::DeleteSessionRequest request = command.request;
   for (const std::string& id : command.ids) {
-    if (absl::Status status = client.DeleteSession(id); !status.ok()) {
+    request.set_id(id);
+    if (absl::Status status = client.DeleteSession(request); !status.ok()) {
       exit_code = Fail(common, status, io);
+    }
+  }
+  return exit_code;
+}
+
+int RunForkSession(const CommonOptions& common, const ForkSessionCommand& command, const Io& io) {
+  return Show(common, client::Client(OptionsOf(common)).ForkSession(command.request), io);
+}
+
+int RunRewindSession(const CommonOptions& common, const RewindSessionCommand& command,
+                     const Io& io) {
+  return Show(common, client::Client(OptionsOf(common)).RewindSession(command.request), io);
+}
+
+int RunListCheckpoints(const CommonOptions& common, const ListCheckpointsCommand& command,
+                       const Io& io) {
+  const auto reply = client::Client(OptionsOf(common)).ListCheckpoints(command.id);
+  if (!reply.ok()) return Fail(common, reply.status(), io);
+  for (const v1::CheckpointInfo& checkpoint : reply->checkpoints()) {
+    io.out << (common.json ? ToJson(checkpoint) + "\n" : FormatCheckpointLine(checkpoint));
+  }
+  return kExitOk;
+}
+
+int RunPinSessions(const CommonOptions& common, const PinSessionsCommand& command, const Io& io) {
+  client::Client client(OptionsOf(common));
+  int exit_code = kExitOk;
+  for (const std::string& id : command.ids) {
+    v1::UpdateSessionRequest request;
+    request.set_id(id);
+    request.set_pinned(command.pinned);
+    if (const auto session = client.UpdateSession(request); !session.ok()) {
+      exit_code = Fail(common, session.status(), io);
     }
   }
   return exit_code;

@@ -30,13 +30,12 @@ void Take(const v1::GenerateResponse& event, TurnOutcome* outcome) {
 
 }  // namespace
 
-TurnOutcome RunTurn(client::Client& client, const CommonOptions& common,
-                    const v1::GenerateRequest& request, Interrupts& interrupts, const Io& io) {
+TurnOutcome ReadTurn(client::GenerateStream& stream, const CommonOptions& common,
+                     Interrupts& interrupts, const Io& io) {
   TurnOutcome outcome;
-  const std::unique_ptr<client::GenerateStream> stream = client.StartGenerate(request);
-  interrupts.SetAction([&stream] { stream->Cancel(); });
+  interrupts.SetAction([&stream] { stream.Cancel(); });
   v1::GenerateResponse event;
-  while (stream->Next(&event)) {
+  while (stream.Next(&event)) {
     Take(event, &outcome);
     if (common.json) {
       io.out << ToJson(event) << std::endl;
@@ -44,11 +43,36 @@ TurnOutcome RunTurn(client::Client& client, const CommonOptions& common,
       io.out << event.chunk().text() << std::flush;
     }
   }
-  outcome.status = stream->Finish();
+  outcome.status = stream.Finish();
   outcome.interrupted = interrupts.interrupted();
   interrupts.SetAction(nullptr);
   if (outcome.tokens > 0 && io.out_is_terminal && !common.json) io.out << std::endl;
   return outcome;
+}
+
+TurnOutcome RunTurn(client::Client& client, const CommonOptions& common,
+                    const v1::GenerateRequest& request, Interrupts& interrupts, const Io& io) {
+  return ReadTurn(*client.StartGenerate(request), common, interrupts, io);
+}
+
+int ReportEnd(client::Client& client, const CommonOptions& common, const TurnOutcome& outcome,
+              const Ending& ending, const Io& io) {
+  if (outcome.interrupted && absl::IsCancelled(outcome.status)) {
+    ReportInterrupted(client, outcome, io);
+    return kExitInterrupted;
+  }
+  if (!outcome.status.ok()) return Fail(common, outcome.status, io);
+  if (ending.unnamed && !outcome.session_id.empty()) {
+    io.err << "session " << outcome.session_id << "\n";
+  }
+  if (outcome.complete && outcome.complete->finish_reason() == v1::DRAINED) {
+    io.err << "fermata: the server is shutting down; the turn ended early\n";
+  }
+  if (outcome.complete && outcome.complete->finish_reason() == v1::CANCELLED) {
+    io.err << "fermata: the turn was cancelled when its connection was lost\n";
+  }
+  if (ending.stats && outcome.complete) io.err << FormatStats(*outcome.complete);
+  return kExitOk;
 }
 
 void ReportInterrupted(client::Client& client, const TurnOutcome& outcome, const Io& io) {

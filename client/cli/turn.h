@@ -23,9 +23,22 @@ struct TurnOutcome {
   std::optional<v1::Complete> complete;
 };
 
-// Runs a turn, printing its text (or, with --json, its events) as it comes. Ctrl-C cancels it.
+// Reads a turn to its end, printing its text (or, with --json, its events) as it comes. Ctrl-C cancels
+// the call.
+TurnOutcome ReadTurn(client::GenerateStream& stream, const CommonOptions& common,
+                     Interrupts& interrupts, const Io& io);
+// Runs a turn, and reads it like that.
 TurnOutcome RunTurn(client::Client& client, const CommonOptions& common,
                     const v1::GenerateRequest& request, Interrupts& interrupts, const Io& io);
+
+// Tells what there is to tell after a turn that generate or attach has read, and returns the exit code.
+// `unnamed`: the session's id was the server's choice, or was not given.
+struct Ending {
+  bool stats = false;
+  bool unnamed = false;
+};
+int ReportEnd(client::Client& client, const CommonOptions& common, const TurnOutcome& outcome,
+              const Ending& ending, const Io& io);
 
 // Tells where an interrupted turn stopped.
 void ReportInterrupted(client::Client& client, const TurnOutcome& outcome, const Io& io);

@@ -22,7 +22,7 @@ namespace {
 constexpr int64_t kMaxStateFloats = int64_t{1} << 32;
 constexpr size_t kMaxNamesInRemark = 8;
 
-// Passes weights on, and counts their numbers once each.
+// Passes weights on, counts their numbers once each, and notes how matrices are held.
 class CountedWeights : public WeightSource {
  public:
   explicit CountedWeights(WeightSource& source) : source_(source) {}
@@ -34,14 +34,26 @@ class CountedWeights : public WeightSource {
     return values;
   }
   bool Has(std::string_view name) const override { return source_.Has(name); }
-  WeightType matrix_type(std::string_view name) const override { return source_.matrix_type(name); }
+  WeightType matrix_type(std::string_view name) const override {
+    const WeightType type = source_.matrix_type(name);
+    held_.insert(WeightTypeName(type));
+    return type;
+  }
   absl::StatusOr<std::optional<WeightBlocks>> ReadBlocks(std::string_view name,
                                                          std::span<const int64_t> shape) override {
     auto blocks = source_.ReadBlocks(name, shape);
-    if (blocks.ok() && blocks->has_value()) Count(name, shape);
+    if (blocks.ok() && blocks->has_value()) {
+      Count(name, shape);
+      held_.insert((*blocks)->type == BlockType::kQ8_0 ? "q8_0" : "q4_0");
+    }
     return blocks;
   }
   int64_t parameters() const { return parameters_; }
+  std::string held() const {
+    std::string names;
+    for (const std::string_view name : held_) (names += names.empty() ? "" : "+") += name;
+    return names;
+  }
 
  private:
   void Count(std::string_view name, std::span<const int64_t> shape) {
@@ -54,6 +66,7 @@ class CountedWeights : public WeightSource {
   WeightSource& source_;
   std::set<std::string, std::less<>> seen_;
   int64_t parameters_ = 0;
+  mutable std::set<std::string_view> held_;
 };
 
 absl::StatusOr<std::vector<int32_t>> TokenIds(ConfigReader& config, std::string_view field,
@@ -212,6 +225,7 @@ absl::Status Model::Build(ConfigReader& config, WeightSource& source) {
     FERMATA_ASSIGN_OR_RETURN(layers_->head, ReadMatrix(weights, plan.head, vocab, hidden));
   }
   info_.parameters = counted.parameters();
+  info_.held_weights = counted.held();
 
   AddUnreadFields(config, info_.remarks);
   for (const auto& nested : plan.nested) AddUnreadFields(*nested, info_.remarks);

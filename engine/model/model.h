@@ -30,7 +30,10 @@ struct ModelInfo {
   std::string fingerprint;
   std::string weights_dtype;  // As stored, e.g. "BF16"; "mixed" for several; empty as above.
   std::map<std::string, int64_t> dtypes;  // How many of the tensors it uses are stored as what.
-  int64_t parameters = 0;                 // Numbers in the tensors that were read.
+  // How matrices are held for multiplication, e.g. "bf16"; of several kinds, all, as "bf16+f32". With
+  // the fingerprint it says which models compute the same numbers.
+  std::string held_weights;
+  int64_t parameters = 0;  // Numbers in the tensors that were read.
   int64_t num_layers = 0;
   int64_t hidden_size = 0;
   int64_t vocab_size = 0;

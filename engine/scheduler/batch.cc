@@ -57,12 +57,11 @@ void Batch::Add(std::shared_ptr<Job> job) {
   running_.push_back(std::move(running));
 }
 
-int Batch::RemoveDone() {
+void Batch::RemoveDone() {
   for (Running& running : running_) {
     if (running.job->done()) free_states_.push_back(std::move(running.state));
   }
-  return static_cast<int>(
-      std::erase_if(running_, [](const Running& running) { return running.job->done(); }));
+  std::erase_if(running_, [](const Running& running) { return running.job->done(); });
 }
 
 bool Batch::Step() {

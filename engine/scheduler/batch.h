@@ -37,8 +37,8 @@ class Batch {
 
   // Gives a job a cleared state and has it start; it may be done at once. Not when full.
   void Add(std::shared_ptr<Job> job);
-  // Puts away the jobs that are done, and says how many.
-  int RemoveDone();
+  // Puts away the jobs that are done.
+  void RemoveDone();
 
   // Feeds every sequence that decodes its next token, and as much of the prompts as the budget
   // allows. False when there was nothing to feed.

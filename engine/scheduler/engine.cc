@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <deque>
 #include <mutex>
 #include <optional>
 #include <random>
@@ -14,6 +13,7 @@
 #include "engine/base/cpus.h"
 #include "engine/base/status.h"
 #include "engine/scheduler/batch.h"
+#include "engine/scheduler/intake.h"
 #include "engine/scheduler/job.h"
 #include "engine/scheduler/places.h"
 #include "engine/scheduler/queue.h"
@@ -61,7 +61,7 @@ class Engine::Impl {
                  .retry_after = options.retry_after}),
         queue_(options.priority_ageing),
         batch_(parts.model, parts.observer, BatchOptions(options)),
-        intake_thread_([this] { RunIntake(); }),
+        intake_([this](auto job, auto status) { TakeIn(std::move(job), std::move(status)); }),
         engine_thread_([this] { Run(); }) {}
 
   ~Impl() {
@@ -70,9 +70,7 @@ class Engine::Impl {
       const std::lock_guard lock(mutex_);
       inbox_.stopping = true;
     }
-    intake_ready_.notify_all();
     Wake();
-    intake_thread_.join();
     engine_thread_.join();
   }
 
@@ -98,9 +96,9 @@ class Engine::Impl {
   absl::Status TakePlace(const Claim& claim);
   void ReleasePlace(const Claim& claim, bool ran);
   Job::Hooks Hooks();
-  void Enqueue(std::shared_ptr<Job> job);
-
-  void RunIntake();
+  void Enqueue(std::shared_ptr<Job> job, bool needs_fetch);
+  // On the intake's threads.
+  void TakeIn(std::shared_ptr<Job> job, absl::Status status);
 
   // The engine thread.
   void Run();
@@ -110,18 +108,14 @@ class Engine::Impl {
   void Sweep(const Inbox& inbox);
   void Admit();
   void Step();
-  // So many jobs have told their clients of their end.
-  void CountDone(int jobs);
 
   const Parts parts_;
   const EngineOptions options_;
 
   mutable std::mutex mutex_;
-  std::condition_variable intake_ready_;
   std::condition_variable work_ready_;
   std::condition_variable all_done_;
   // Guarded by mutex_:
-  std::deque<std::shared_ptr<Job>> intake_;
   Inbox inbox_;
   bool wake_ = false;
   Places places_;
@@ -133,7 +127,7 @@ class Engine::Impl {
   Batch batch_;
   bool resting_ = true;  // The last step had nothing to feed.
 
-  std::thread intake_thread_;
+  Intake intake_;
   std::thread engine_thread_;
 };
 
@@ -148,24 +142,23 @@ void Engine::Impl::ReleasePlace(const Claim& claim, bool ran) {
   places_.Release(claim.tenant, ran);
 }
 
-void Engine::Impl::CountDone(int jobs) {
-  const std::lock_guard lock(mutex_);
-  unfinished_ -= jobs;
-  if (unfinished_ == 0) all_done_.notify_all();
-}
-
 Job::Hooks Engine::Impl::Hooks() {
   return {.wake = [this] { Wake(); },
-          .release_place = [this](const Job& job) { ReleasePlace(job.claim(), job.admitted()); }};
+          .release_place = [this](const Job& job) { ReleasePlace(job.claim(), job.admitted()); },
+          .ended =
+              [this] {
+                // Under the lock, as the engine may be gone once Drain has seen the last one end.
+                const std::lock_guard lock(mutex_);
+                if (--unfinished_ == 0) all_done_.notify_all();
+              }};
 }
 
-void Engine::Impl::Enqueue(std::shared_ptr<Job> job) {
+void Engine::Impl::Enqueue(std::shared_ptr<Job> job, bool needs_fetch) {
   {
     const std::lock_guard lock(mutex_);
-    intake_.push_back(std::move(job));
     ++unfinished_;
   }
-  intake_ready_.notify_one();
+  intake_.Add(std::move(job), needs_fetch);
 }
 
 absl::StatusOr<std::shared_ptr<RequestHandle>> Engine::Impl::Submit(
@@ -173,21 +166,26 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> Engine::Impl::Submit(
   FERMATA_RETURN_IF_ERROR(ValidateTurn(request, parts_.model->info()));
   FERMATA_RETURN_IF_ERROR(TakePlace(request.claim));
   SessionStore::Lease lease;
+  bool in_memory = true;
   if (request.session.has_value()) {
     absl::StatusOr<SessionStore::Lease> begun = parts_.sessions->Begin(*request.session);
-    if (!begun.ok()) {
+    absl::StatusOr<bool> fetched = begun.ok() ? begun->TryFetch() : begun.status();
+    if (!fetched.ok()) {
       ReleasePlace(request.claim, /*ran=*/false);
-      return begun.status();
+      return fetched.status();
     }
     lease = *std::move(begun);
+    in_memory = *fetched;
   }
   if (!request.seed_given) request.sampling.seed = RandomSeed();
   auto turn = std::make_shared<Turn>(std::move(request), std::move(sink), std::move(lease),
                                      Turn::Parts{.model = parts_.model,
                                                  .tokenizer = parts_.tokenizer,
+                                                 .prefixes = parts_.prefixes,
+                                                 .prefill_form = options_.prefill_form,
                                                  .observer = parts_.observer,
                                                  .hooks = Hooks()});
-  Enqueue(turn);
+  Enqueue(turn, /*needs_fetch=*/!in_memory);
   return turn;
 }
 
@@ -199,7 +197,7 @@ absl::StatusOr<std::shared_ptr<RequestHandle>> Engine::Impl::Score(ScoreRequest 
       std::move(request), std::move(done),
       ScoreJob::Parts{
           .tokenizer = parts_.tokenizer, .observer = parts_.observer, .hooks = Hooks()});
-  Enqueue(job);
+  Enqueue(job, /*needs_fetch=*/false);
   return job;
 }
 
@@ -226,20 +224,13 @@ EngineLoad Engine::Impl::load() const {
   return {.running = num_running_, .queued = std::max(places_.taken() - num_running_, 0)};
 }
 
-void Engine::Impl::RunIntake() {
-  std::unique_lock lock(mutex_);
-  while (true) {
-    intake_ready_.wait(lock, [this] { return !intake_.empty() || inbox_.stopping; });
-    if (intake_.empty()) return;
-    std::shared_ptr<Job> job = std::move(intake_.front());
-    intake_.pop_front();
-    lock.unlock();
-    absl::Status status = job->Prepare();
-    lock.lock();
+void Engine::Impl::TakeIn(std::shared_ptr<Job> job, absl::Status status) {
+  {
+    const std::lock_guard lock(mutex_);
     inbox_.prepared.emplace_back(std::move(job), std::move(status));
     wake_ = true;
-    work_ready_.notify_one();
   }
+  work_ready_.notify_one();
 }
 
 void Engine::Impl::Run() {
@@ -284,7 +275,6 @@ void Engine::Impl::Enlist(const Inbox& inbox) {
                    .arrival = job->arrival()});
     } else {
       job->Fail(status);
-      CountDone(1);
     }
   }
 }
@@ -299,7 +289,6 @@ void Engine::Impl::Sweep(const Inbox& inbox) {
     } else {
       return false;
     }
-    CountDone(1);
     return true;
   });
   for (const Batch::Running& running : batch_.running()) {
@@ -309,7 +298,7 @@ void Engine::Impl::Sweep(const Inbox& inbox) {
       running.job->Stop(FinishReason::kDrained);
     }
   }
-  CountDone(batch_.RemoveDone());
+  batch_.RemoveDone();
 }
 
 void Engine::Impl::Admit() {
@@ -322,7 +311,7 @@ void Engine::Impl::Admit() {
       job->SetAdmitted();
     }
     batch_.Add(job);
-    CountDone(batch_.RemoveDone());
+    batch_.RemoveDone();
   }
   const std::lock_guard lock(mutex_);
   num_running_ = static_cast<int>(batch_.running().size());
@@ -333,7 +322,7 @@ void Engine::Impl::Step() {
   for (const Batch::Running& running : batch_.running()) {
     if (running.decoded) queue_.Charge(running.job->claim().tenant, 1);
   }
-  CountDone(batch_.RemoveDone());
+  batch_.RemoveDone();
 }
 
 Engine::Engine(const Parts& parts, const EngineOptions& options)

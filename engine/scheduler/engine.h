@@ -11,6 +11,7 @@
 #include "engine/model/model.h"
 #include "engine/scheduler/observer.h"
 #include "engine/scheduler/requests.h"
+#include "engine/session/prefix_cache.h"
 #include "engine/session/session_store.h"
 #include "engine/tokenizer/tokenizer.h"
 
@@ -38,8 +39,8 @@ struct EngineLoad {
   int queued = 0;
 };
 
-// Runs turns of many sequences on one model: one engine thread that owns the forward passes, and
-// one intake thread that tokenizes. Each step feeds every running sequence its next token and as
+// Runs turns of many sequences on one model: one engine thread that owns the forward passes, one
+// intake thread that tokenizes, and some that wait for sessions which are not in memory. Each step feeds every running sequence its next token and as
 // much of the prompts as fits (see StepBudget); Queue says who runs next.
 //
 // The tokens of a turn are a function of the model, the session's own requests and the seed alone.
@@ -51,6 +52,7 @@ class Engine {
     const Model* model = nullptr;
     const Tokenizer* tokenizer = nullptr;
     SessionStore* sessions = nullptr;
+    PrefixCache* prefixes = nullptr;  // Null: every prompt is consumed whole. Of the model's state.
     EngineObserver* observer = nullptr;
   };
   Engine(const Parts& parts, const EngineOptions& options);

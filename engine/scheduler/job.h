@@ -32,18 +32,20 @@ struct JobStep {
   bool decode = false;  // The token was sampled in the step before.
 };
 
-// A request on its way through the engine: a turn, or a text to score. Prepare is called on the
-// intake thread; all else on the engine thread, but for TakeLogits, which compute threads call, and
+// A request on its way through the engine: a turn, or a text to score. Fetch and Prepare are called on
+// the intake's threads; all else on the engine thread, but for TakeLogits, which compute threads call, and
 // for Cancel and cancelled, which may come from any.
 //
 // A job ends by exactly one of: its own Advance making it done, Stop, or Fail.
 class Job : public RequestHandle {
  public:
-  // What a job needs of the engine. Both may be called from any thread.
+  // What a job needs of the engine. All may be called from any thread.
   struct Hooks {
     std::function<void()> wake;  // There is something for the engine to see to.
     // Another request may be accepted in this one's place.
     std::function<void(const Job&)> release_place;
+    // The client has heard of the end.
+    std::function<void()> ended;
   };
   Job(std::string request_id, Claim claim, absl::Duration time_limit, Hooks hooks);
 
@@ -60,6 +62,9 @@ class Job : public RequestHandle {
   bool admitted() const { return admitted_; }
   void SetAdmitted() { admitted_ = true; }
 
+  // Waits for what the job needs from a disk, if it needs anything. On an error the job is to be
+  // failed with it.
+  virtual absl::Status Fetch() { return absl::OkStatus(); }
   // Tokenizes. On an error the job is to be failed with it.
   virtual absl::Status Prepare() = 0;
   // Tokens to consume before the first is sampled. After Prepare.
@@ -77,7 +82,8 @@ class Job : public RequestHandle {
   virtual void TakeLogits(int64_t row, std::span<const float> logits) = 0;
   // All rows have been taken. Goes on, tells the client, and ends the job if it must.
   virtual void Advance() = 0;
-  // Whether nothing is left to do; the job has then told its client.
+  // Whether nothing is left to do on the engine thread, and the state is free. The client hears of
+  // the end then, or as soon as its session is durable.
   virtual bool done() const = 0;
   // Ends a job, started or not, early but in good order.
   virtual void Stop(FinishReason reason) = 0;
@@ -85,9 +91,14 @@ class Job : public RequestHandle {
   virtual void Fail(absl::Status status) = 0;
 
  protected:
-  // To be called once, just before the client hears of the end: a client that sends its next request
+  // Has `tell` tell the client of the end; to be called once. A client that sends its next request
   // then must find the place free.
-  void ReleasePlace() { hooks_.release_place(*this); }
+  template <typename Tell>
+  void End(Tell tell) {
+    hooks_.release_place(*this);
+    tell();
+    hooks_.ended();
+  }
 
  private:
   const std::string request_id_;

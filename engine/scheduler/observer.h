@@ -23,8 +23,9 @@ struct StepStats {
   int64_t denominator_clamps = 0;
 };
 
-// Learns what the engine does, for metrics and logs. Called on the engine thread (refusals on the
-// caller's of Submit); must not block.
+// Learns what the engine does, for metrics and logs. Called on the engine thread, but for refusals,
+// which come on the caller's of Submit, and ends of turns, which come where TurnSink's do; must not
+// block.
 class EngineObserver {
  public:
   virtual ~EngineObserver() = default;

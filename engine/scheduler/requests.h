@@ -63,13 +63,15 @@ struct TurnResult {
   std::string matched_stop;
   int32_t prompt_tokens = 0;
   int32_t generated_tokens = 0;
+  int32_t cached_tokens = 0;  // Of the prompt's: known from the prefix cache.
   TurnTimings timings;
   std::optional<SessionRecord> session;  // As it is now; unset when there is none.
   uint64_t seed = 0;
 };
 
-// Where a turn's events go. The engine thread calls these, one at a time and in order: Started,
-// then chunks, then exactly one of Completed and Failed, which is the last call. None may block.
+// Where a turn's events go: Started, then chunks, then exactly one of Completed and Failed, which is
+// the last call. The engine thread calls these, one at a time; the last one comes on a thread of the
+// session store's where the session had to be made durable first. None may block.
 class TurnSink {
  public:
   virtual ~TurnSink() = default;
@@ -77,7 +79,7 @@ class TurnSink {
   virtual void Started(TurnStarted started) = 0;
   virtual void Chunk(TurnChunk chunk) = 0;
   virtual void Completed(TurnResult result) = 0;
-  // The turn had no effect on its session.
+  // The turn had no effect on its session, also when chunks have come.
   virtual void Failed(absl::Status status) = 0;
 
   // False while the reader is behind by as much as may be buffered: the turn rests, and keeps its

@@ -65,8 +65,7 @@ void ScoreJob::Advance() {
 void ScoreJob::Complete() {
   done_ = true;
   parts_.observer->ScoreCompleted(request_id(), static_cast<int64_t>(result_.tokens.size()));
-  ReleasePlace();
-  callback_(std::move(result_));
+  End([this] { callback_(std::move(result_)); });
 }
 
 void ScoreJob::Stop(FinishReason reason) {
@@ -80,8 +79,7 @@ void ScoreJob::Stop(FinishReason reason) {
 void ScoreJob::Fail(absl::Status status) {
   done_ = true;
   parts_.observer->RequestFailed(request_id(), status);
-  ReleasePlace();
-  callback_(std::move(status));
+  End([&] { callback_(std::move(status)); });
 }
 
 }  // namespace fermata

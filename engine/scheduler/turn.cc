@@ -51,6 +51,10 @@ absl::Status Turn::Prepare() {
   }
   prompt_tokens_ = static_cast<int32_t>(prompt.size());
   for (const int32_t token : prompt) memory_.Append(token);
+  const bool begins = !lease_.valid() || !lease_.record().pending_token.has_value();
+  if (parts_.prefixes != nullptr && begins && prompt_tokens_ >= kMinPrefixTokens) {
+    prefix_.emplace(parts_.prefixes, claim().tenant, tokens_, parts_.prefill_form);
+  }
   return absl::OkStatus();
 }
 
@@ -61,6 +65,10 @@ absl::Status Turn::Start(SequenceState* state) {
   }
   state_ = state;
   start_ = Clock::now();
+  if (prefix_.has_value()) {
+    consumed_ = prefix_->Restore(*state_);
+    cached_tokens_ = static_cast<int32_t>(consumed_);
+  }
   SendStarted();
   // With nothing to generate and nothing to consume before the last token, there is no step.
   if (sampling_.max_new_tokens == 0 && tokens_.size() == 1) Complete(FinishReason::kLength);
@@ -80,7 +88,8 @@ int64_t Turn::PromptLeft() const {
   if (generated_ > 0) return 0;
   // The last token stays pending when nothing is to be generated from it.
   const int64_t kept = sampling_.max_new_tokens == 0 ? 1 : 0;
-  return static_cast<int64_t>(tokens_.size()) - kept - consumed_;
+  const int64_t end = static_cast<int64_t>(tokens_.size()) - kept;
+  return (prefix_.has_value() ? std::min(end, prefix_->NextCut(consumed_)) : end) - consumed_;
 }
 
 JobStep Turn::Next(int64_t prompt_tokens) {
@@ -102,6 +111,7 @@ void Turn::TakeLogits(int64_t, std::span<const float> logits) {
 
 void Turn::Advance() {
   consumed_ += feeding_;
+  if (prefix_.has_value() && generated_ == 0) prefix_->PromptConsumed(consumed_, *state_);
   if (sampled_.has_value()) {
     TakeUp(*std::exchange(sampled_, std::nullopt));
   } else if (sampling_.max_new_tokens == 0 && PromptLeft() == 0) {
@@ -115,6 +125,7 @@ void Turn::TakeUp(SampledToken sampled) {
   tokens_.assign(1, token);
   consumed_ = 0;
   memory_.Append(token);
+  if (prefix_.has_value()) prefix_->Append(token);
   ++generated_;
   RecordTokenTime();
 
@@ -189,33 +200,51 @@ void Turn::Complete(FinishReason reason) {
   result.matched_stop = matched_stop_;
   result.prompt_tokens = prompt_tokens_;
   result.generated_tokens = generated_;
+  result.cached_tokens = cached_tokens_;
   result.seed = sampling_.seed;
   const bool prompt_consumed =
       generated_ > 0 ||
       (state_ != nullptr && sampling_.max_new_tokens == 0 && reason == FinishReason::kLength);
-  if (lease_.valid() && prompt_consumed) {
-    SessionRecord record = lease_.record();
-    record.position = state_->position;
-    record.pending_token = tokens_.back();
-    record.sampler_memory = memory_.Serialize();
-    result.session = lease_.Commit(record, StateBytes(*state_));
-  } else if (lease_.valid() && !lease_.creates()) {
-    result.session = lease_.record();
-  }
-  lease_ = SessionStore::Lease();
-  result.timings = Timings();
   done_ = true;
+  if (!lease_.valid() || !prompt_consumed) {
+    if (lease_.valid() && !lease_.creates()) result.session = lease_.record();
+    // Whoever resumes a session by its id does not bring its text again.
+    if (!lease_.valid() && prefix_.has_value() && generated_ > 0) prefix_->KeepAnswer(*state_);
+    lease_ = SessionStore::Lease();
+    TellCompleted(std::move(result));
+    return;
+  }
+  SessionRecord record = lease_.record();
+  record.position = state_->position;
+  record.pending_token = tokens_.back();
+  record.sampler_memory = memory_.Serialize();
+  lease_.Commit(record, StateBytes(*state_),
+                [self = shared_from_this(),
+                 result = std::move(result)](absl::StatusOr<SessionRecord> committed) mutable {
+                  if (!committed.ok()) {
+                    self->TellFailed(committed.status());
+                    return;
+                  }
+                  result.session = *std::move(committed);
+                  self->TellCompleted(std::move(result));
+                });
+}
+
+void Turn::TellCompleted(TurnResult result) {
+  result.timings = Timings();
   parts_.observer->TurnCompleted(request_id(), result);
-  ReleasePlace();
-  sink_->Completed(std::move(result));
+  End([&] { sink_->Completed(std::move(result)); });
 }
 
 void Turn::Fail(absl::Status status) {
   lease_ = SessionStore::Lease();
   done_ = true;
+  TellFailed(std::move(status));
+}
+
+void Turn::TellFailed(absl::Status status) {
   parts_.observer->RequestFailed(request_id(), status);
-  ReleasePlace();
-  sink_->Failed(std::move(status));
+  End([&] { sink_->Failed(std::move(status)); });
 }
 
 TurnTimings Turn::Timings() const {

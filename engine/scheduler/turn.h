@@ -12,6 +12,7 @@
 #include "engine/sampling/stop_matcher.h"
 #include "engine/scheduler/job.h"
 #include "engine/scheduler/observer.h"
+#include "engine/scheduler/prefix.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace fermata {
@@ -21,11 +22,13 @@ namespace fermata {
 //
 // The sequence is [pending token] prompt [new tokens]. The state has consumed all of it but the
 // last token at every step's end, which is when the turn may be stopped.
-class Turn : public Job {
+class Turn : public Job, public std::enable_shared_from_this<Turn> {
  public:
   struct Parts {
     const Model* model = nullptr;
     const Tokenizer* tokenizer = nullptr;
+    PrefixCache* prefixes = nullptr;  // Null: none is kept.
+    Form prefill_form = Form::kRecurrent;
     EngineObserver* observer = nullptr;
     Hooks hooks;
   };
@@ -33,6 +36,7 @@ class Turn : public Job {
   Turn(TurnRequest request, std::shared_ptr<TurnSink> sink, SessionStore::Lease lease,
        const Parts& parts);
 
+  absl::Status Fetch() override { return lease_.Fetch(); }
   absl::Status Prepare() override;
   absl::Status Start(SequenceState* state) override;
   int64_t prompt_tokens() const override { return static_cast<int64_t>(tokens_.size()); }
@@ -55,14 +59,18 @@ class Turn : public Job {
   // Sends the newest token with the text that may leave.
   void Send(SampledToken token, std::string text);
   void RecordTokenTime();
-  // Commits the session and tells the client. The turn's text must have been sent.
+  // Commits the session and tells the client, now or when the commit is durable. The turn's text
+  // must have been sent.
   void Complete(FinishReason reason);
+  void TellCompleted(TurnResult result);
+  void TellFailed(absl::Status status);
   TurnTimings Timings() const;
 
   const TurnRequest request_;
   const std::shared_ptr<TurnSink> sink_;
   const Parts parts_;
   SessionStore::Lease lease_;
+  std::optional<Prefix> prefix_;  // Of a sequence that begins with this turn.
   SamplingParams sampling_;
   IncrementalDecoder decoder_;
   StopMatcher stops_;
@@ -71,6 +79,7 @@ class Turn : public Job {
   SamplerMemory memory_;
   std::vector<int32_t> tokens_;  // [pending] prompt, then only the newest token.
   int32_t prompt_tokens_ = 0;
+  int32_t cached_tokens_ = 0;
   int64_t consumed_ = 0;                 // Of tokens_.
   int64_t feeding_ = 0;                  // Tokens of the step under way.
   std::optional<SampledToken> sampled_;  // In the step under way.

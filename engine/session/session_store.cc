@@ -1,31 +1,38 @@
 #include "engine/session/session_store.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <mutex>
 #include <utility>
 
 #include <sys/random.h>
 
 #include "absl/strings/escaping.h"
-#include "engine/base/aligned_buffer.h"
 #include "engine/base/error.h"
 #include "engine/base/status.h"
-#include "engine/session/memory_tier.h"
 #include "engine/session/page_token.h"
-#include "engine/session/session_index.h"
-#include "engine/session/tombstones.h"
+#include "engine/session/session_errors.h"
+#include "engine/session/session_store_impl.h"
 
 namespace fermata {
 namespace {
 
-constexpr size_t kMaxTombstones = 65536;
 constexpr size_t kListBatch =
     64;  // Ids that List takes at a time, so that it never holds up turns.
 
-// 128 random bits, for whoever knows an id may use the session.
-absl::StatusOr<std::string> GenerateId() {
+bool HasLabels(const SessionRecord& record, const std::map<std::string, std::string>& labels) {
+  return std::includes(record.labels.begin(), record.labels.end(), labels.begin(), labels.end());
+}
+
+void Apply(const SessionStore::UpdateOptions& options, SessionRecord& record) {
+  if (options.labels.has_value()) record.labels = *options.labels;
+  if (options.ttl.has_value()) record.ttl = *options.ttl;
+  if (options.durability.has_value()) record.durability = options.durability;
+  if (options.max_checkpoints.has_value()) record.max_checkpoints = options.max_checkpoints;
+  if (options.pinned.has_value()) record.pinned = *options.pinned;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> GenerateSessionId() {
   char random[16];
   if (getentropy(random, sizeof(random)) != 0) {
     return absl::InternalError("the system gives no random bytes for a session id");
@@ -33,158 +40,163 @@ absl::StatusOr<std::string> GenerateId() {
   return "s-" + absl::BytesToHexString(absl::string_view(random, sizeof(random)));
 }
 
-// `status` with the session it is about.
-absl::Status About(std::string_view id, const absl::Status& status) {
-  ErrorDetails details = DetailsOf(status);
-  details.metadata.emplace("session_id", id);
-  return MakeError(status.code(), std::string(status.message()), details);
+SessionStore::Impl::Impl(SessionStoreOptions options_in, std::unique_ptr<Tier> lower_in)
+    : options(std::move(options_in)),
+      lower(std::move(lower_in)),
+      memory(options.state_bytes, options.memory_bytes),
+      index(/*pinned_may_go=*/lower != nullptr) {
+  if (lower == nullptr) return;
+  eraser = std::make_unique<Batcher<SnapshotKey>>([this](std::vector<SnapshotKey> keys) {
+    const absl::Status erased = lower->Erase(keys);
+    if (!erased.ok()) Trouble("", erased);  // What is left is erased at the next start.
+  });
+  committer = std::make_unique<Batcher<Commit>>(
+      [this](std::vector<Commit> commits) { WriteCommits(std::move(commits)); });
+  mover = std::thread([this] { RunMover(); });
 }
 
-absl::Status PositionMismatch(std::string_view id, int64_t expected, int64_t actual) {
-  return MakeError(
-      absl::StatusCode::kAborted,
-      "the session is at position " + std::to_string(actual) + ", not at " +
-          std::to_string(expected),
-      {.reason = "POSITION_MISMATCH",
-       .metadata = {{"session_id", std::string(id)}, {"position", std::to_string(actual)}},
-       .retry_after = {}});
-}
-
-bool HasLabels(const SessionRecord& record, const std::map<std::string, std::string>& labels) {
-  return std::includes(record.labels.begin(), record.labels.end(), labels.begin(), labels.end());
-}
-
-}  // namespace
-
-struct SessionStore::Impl {
-  using Entry = SessionIndex::Entry;
-
-  // The entry of `id`, unless it is none or has expired (then it is dropped). Needs the mutex, as
-  // the four below do.
-  Entry* FindLive(std::string_view id, absl::Time now);
-  void DropExpired(absl::Time now);
-  void Drop(Entry& entry);  // As expired or evicted.
-  // A leased entry for a session that does not exist, with a place in the tier.
-  absl::StatusOr<Entry*> Admit(std::string_view id, absl::Time now);
-  absl::Status Missing(std::string_view id) const;
-  absl::Status Busy(std::string_view id) const;
-
-  // Makes `record` and `state` those of a leased entry, and ends its lease.
-  void Publish(Entry& entry, const SessionRecord& record, std::span<const std::byte> state);
-  // Ends the lease of an entry and leaves it as it was before, be that not to exist.
-  void Abandon(Entry& entry);
-
-  SessionRecord NewRecord(std::string_view id, std::optional<absl::Duration> ttl,
-                          absl::Time now) const {
-    SessionRecord record;
-    record.id = id;
-    record.model_fingerprint = options.model_fingerprint;
-    record.create_time = record.update_time = now;
-    record.ttl = ttl.has_value() ? ttl : options.default_ttl;
-    return record;
+SessionStore::Impl::~Impl() {
+  if (lower == nullptr) return;
+  committer.reset();
+  {
+    const std::lock_guard lock(mutex);
+    stopping = true;
   }
+  mover_wanted.notify_all();
+  mover.join();
+  eraser.reset();
+}
 
-  SessionStoreOptions options;
-  std::unique_ptr<Tier> tier;
+void SessionStore::Impl::EndLease(Entry& entry) {
+  const std::lock_guard lock(mutex);
+  if (entry.settled) {
+    index.Release(entry);
+    if (Short()) mover_wanted.notify_one();
+    return;
+  }
+  const SnapshotKey key = entry.head.key();
+  memory.Erase({&key, 1}).IgnoreError();
+  index.Remove(entry);
+}
 
-  mutable std::mutex mutex;  // Guards what follows. Taken before any lock of the tier.
-  SessionIndex index;
-  Tombstones tombstones{kMaxTombstones};
-  int64_t evictions = 0;
-  int64_t expirations = 0;
-};
+void SessionStore::Impl::EndHold(Entry& entry) {
+  {
+    const std::lock_guard lock(mutex);
+    --entry.holds;
+  }
+  changed.notify_all();
+}
 
 SessionIndex::Entry* SessionStore::Impl::FindLive(std::string_view id, absl::Time now) {
   Entry* entry = index.Find(id);
-  if (entry == nullptr || entry->leased || entry->expiry > now) return entry;
+  if (entry == nullptr || entry->leased || entry->holds > 0 || entry->expiry > now) return entry;
   Drop(*entry);
   ++expirations;
   return nullptr;
 }
 
-void SessionStore::Impl::DropExpired(absl::Time now) {
-  while (Entry* entry = index.Expired(now)) {
-    Drop(*entry);
-    ++expirations;
-  }
-}
-
-void SessionStore::Impl::Drop(Entry& entry) {
-  tombstones.Add(entry.id());
-  tier->Erase(entry.id());
-  index.Remove(entry);
-}
-
 absl::StatusOr<SessionIndex::Entry*> SessionStore::Impl::Admit(std::string_view id,
                                                                absl::Time now) {
-  absl::Status reserved = tier->Reserve(id);
-  if (absl::IsResourceExhausted(reserved)) {
-    DropExpired(now);
-    reserved = tier->Reserve(id);
+  if (const Entry* existing = FindLive(id, now); existing != nullptr) {
+    if (!existing->settled) return Busy(id);
+    return ExistingSession(id);
   }
-  while (absl::IsResourceExhausted(reserved)) {
-    Entry* victim = index.LeastRecentlyUsed();
-    if (victim == nullptr) {
-      ErrorDetails details = DetailsOf(reserved);
-      details.metadata.emplace("session_id", id);
-      details.retry_after = options.retry_after;
-      return MakeError(reserved.code(), "every session in memory is in a turn", details);
-    }
-    Drop(*victim);
-    ++evictions;
-    reserved = tier->Reserve(id);
-  }
-  FERMATA_RETURN_IF_ERROR(reserved);
-  tombstones.Remove(id);
   return &index.Add(id);
 }
 
+absl::Status SessionStore::Impl::CheckExpected(const Entry& entry, const Expected& expected) const {
+  if (expected.position.value_or(entry.head.at.position) != entry.head.at.position) {
+    return PositionMismatch(entry.id(), *expected.position, entry.head.at.position);
+  }
+  if (expected.revision.value_or(entry.revision) != entry.revision) {
+    return RevisionMismatch(entry.id(), *expected.revision, entry.revision);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status SessionStore::Impl::Missing(std::string_view id) const {
-  const bool lost = tombstones.Has(id);
-  return MakeError(absl::StatusCode::kNotFound,
-                   lost ? "the session has expired or was evicted" : "no such session",
-                   {.reason = lost ? "SESSION_EXPIRED" : "SESSION_NOT_FOUND",
-                    .metadata = {{"session_id", std::string(id)}},
-                    .retry_after = {}});
+  return MissingSession(id, tombstones.Has(id));
 }
 
 absl::Status SessionStore::Impl::Busy(std::string_view id) const {
-  return MakeError(absl::StatusCode::kAborted, "the session is in another turn",
-                   {.reason = "SESSION_BUSY",
-                    .metadata = {{"session_id", std::string(id)}},
-                    .retry_after = options.retry_after});
+  return BusySession(id, options.retry_after);
 }
 
-void SessionStore::Impl::Publish(Entry& entry, const SessionRecord& record,
-                                 std::span<const std::byte> state) {
-  // The lease keeps all others from this session, so the state is copied without the mutex.
-  if (const absl::Status put = tier->Put(record, state); !put.ok()) {
-    std::fprintf(stderr, "fermata: a commit that can not be: %s\n", put.ToString().c_str());
-    std::abort();
-  }
-  const std::lock_guard lock(mutex);
-  index.Settle(entry, record);
-  index.Release(entry);
+absl::Status SessionStore::Impl::About(std::string_view id, const absl::Status& status) const {
+  return AboutSession(id, status, options.retry_after);
 }
 
-void SessionStore::Impl::Abandon(Entry& entry) {
+absl::StatusOr<SessionStore::Impl::Claim> SessionStore::Impl::Take(std::string_view id,
+                                                                   const ClaimOptions& claim) {
+  const absl::Time now = options.clock();
+  Lock lock(mutex);
+  Entry* entry = FindLive(id, now);
+  if (entry == nullptr) return Missing(id);
+  if (entry->leased) return Busy(id);
+  if (entry->damaged && !claim.damaged) return DamagedSession(id, std::nullopt);
+  if (entry->pinned && !claim.pinned) return PinnedSession(id);
+  FERMATA_RETURN_IF_ERROR(CheckExpected(*entry, claim.expected));
+  index.Lease(*entry);
+  changed.wait(lock, [entry] { return entry->holds == 0; });
+  return Claim(this, entry);
+}
+
+absl::StatusOr<SessionStore::Impl::Claim> SessionStore::Impl::TakeNew(std::string_view id) {
+  const absl::Time now = options.clock();
   const std::lock_guard lock(mutex);
-  if (entry.settled) {
-    index.Release(entry);
-  } else {
-    tier->Erase(entry.id());
-    index.Remove(entry);
+  FERMATA_ASSIGN_OR_RETURN(Entry * entry, Admit(id, now));
+  return Claim(this, entry);
+}
+
+absl::StatusOr<SessionRecord> SessionStore::Impl::RecordAt(const Kept& kept) const {
+  if (kept.in_memory) return memory.Record(kept.key());
+  if (lower != nullptr) return lower->Record(kept.key());
+  return DamagedState(0);
+}
+
+absl::StatusOr<SessionRecord> SessionStore::Impl::HeadRecord(const Entry& entry) const {
+  FERMATA_ASSIGN_OR_RETURN(SessionRecord record, RecordAt(entry.head));
+  record.revision = entry.revision;
+  record.checkpoints.clear();
+  for (const Kept& kept : entry.checkpoints) record.checkpoints.push_back(kept.at);
+  return record;
+}
+
+absl::StatusOr<SessionRecord> SessionStore::Impl::ReadRecord(std::string_view id) {
+  SnapshotKey last = 0;
+  for (;;) {
+    Entry seen;
+    {
+      const absl::Time now = options.clock();
+      const std::lock_guard lock(mutex);
+      const Entry* entry = FindLive(id, now);
+      if (entry == nullptr || !entry->settled) return Missing(id);
+      if (entry->damaged) return DamagedSession(id, std::nullopt);
+      seen = *entry;
+      if (seen.head.in_memory) {
+        absl::StatusOr<SessionRecord> record = HeadRecord(seen);
+        if (!record.ok()) return About(id, record.status());
+        return record;
+      }
+    }
+    absl::StatusOr<SessionRecord> record = HeadRecord(seen);
+    if (record.ok()) return record;
+    // Another may have come in its place meanwhile.
+    if (!absl::IsNotFound(record.status())) return About(id, record.status());
+    if (std::exchange(last, seen.head.key()) == seen.head.key()) return About(id, DamagedState(0));
   }
 }
 
 SessionStore::SessionStore(SessionStoreOptions options)
-    : SessionStore(options,
-                   std::make_unique<MemoryTier>(options.state_bytes, options.memory_bytes)) {}
+    : impl_(std::make_unique<Impl>(std::move(options), nullptr)) {}
 
-SessionStore::SessionStore(SessionStoreOptions options, std::unique_ptr<Tier> tier)
-    : impl_(std::make_unique<Impl>()) {
-  impl_->options = std::move(options);
-  impl_->tier = std::move(tier);
+SessionStore::SessionStore(SessionStoreOptions options, DiskTier::Opened disk)
+    : SessionStore(std::move(options), std::move(disk.tier), std::move(disk.snapshots)) {}
+
+SessionStore::SessionStore(SessionStoreOptions options, std::unique_ptr<Tier> lower,
+                           std::vector<DiskTier::Found> found)
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(lower))) {
+  impl_->Adopt(std::move(found));
 }
 
 SessionStore::~SessionStore() = default;
@@ -192,48 +204,49 @@ SessionStore::~SessionStore() = default;
 absl::StatusOr<SessionRecord> SessionStore::Create(const CreateOptions& options) {
   std::string id = options.id;
   if (id.empty()) {
-    FERMATA_ASSIGN_OR_RETURN(id, GenerateId());
+    FERMATA_ASSIGN_OR_RETURN(id, GenerateSessionId());
   }
   FERMATA_RETURN_IF_ERROR(ValidateSessionId(id, "id"));
   FERMATA_RETURN_IF_ERROR(ValidateLabels(options.labels, "labels"));
   if (options.ttl.has_value()) FERMATA_RETURN_IF_ERROR(ValidateTtl(*options.ttl, "ttl"));
-  const absl::Time now = impl_->options.clock();
-  SessionIndex::Entry* entry;
-  {
-    const std::lock_guard lock(impl_->mutex);
-    if (const auto* existing = impl_->FindLive(id, now); existing != nullptr) {
-      if (!existing->settled) return impl_->Busy(id);
-      return MakeError(
-          absl::StatusCode::kAlreadyExists, "there is a session of that id",
-          {.reason = "SESSION_EXISTS", .metadata = {{"session_id", id}}, .retry_after = {}});
-    }
-    FERMATA_ASSIGN_OR_RETURN(entry, impl_->Admit(id, now));
-  }
-  SessionRecord record = impl_->NewRecord(id, options.ttl, now);
+  FERMATA_RETURN_IF_ERROR(impl_->CheckSettings(options.durability, options.max_checkpoints));
+  FERMATA_ASSIGN_OR_RETURN(const Impl::Claim claim, impl_->TakeNew(id));
+  SessionRecord record = impl_->NewRecord(id, impl_->options.clock());
   record.labels = options.labels;
-  const AlignedBuffer<std::byte> zero(impl_->options.state_bytes);
-  impl_->Publish(*entry, record, zero.span());
+  if (options.ttl.has_value()) record.ttl = options.ttl;
+  record.durability = options.durability;
+  record.max_checkpoints = options.max_checkpoints;
+  FERMATA_RETURN_IF_ERROR(impl_->Establish(*claim, record, {}));
   return record;
 }
 
 absl::StatusOr<SessionRecord> SessionStore::Get(std::string_view id) const {
-  const absl::Time now = impl_->options.clock();
-  const std::lock_guard lock(impl_->mutex);
-  const auto* entry = impl_->FindLive(id, now);
-  if (entry == nullptr || !entry->settled) return impl_->Missing(id);
-  absl::StatusOr<SessionRecord> record = impl_->tier->Record(id);
-  if (!record.ok()) return About(id, record.status());
-  return record;
+  absl::StatusOr<SessionRecord> record = impl_->ReadRecord(id);
+  if (!absl::IsDataLoss(record.status())) return record;
+  const absl::Status told = impl_->Recover(id, 0);
+  if (!absl::IsAborted(told)) return told;
+  return impl_->ReadRecord(id);
 }
 
-absl::Status SessionStore::Delete(std::string_view id) {
-  const absl::Time now = impl_->options.clock();
+absl::Status SessionStore::Delete(std::string_view id, const Expected& expected) {
+  FERMATA_ASSIGN_OR_RETURN(Impl::Claim claim,
+                           impl_->Take(id, {.expected = expected, .damaged = true}));
+  std::vector<SnapshotKey> keys;
+  for (const Kept& kept : claim->checkpoints) keys.push_back(kept.key());
+  if (claim->stale.key != 0) keys.push_back(claim->stale.key);
+  keys.push_back(claim->head.key());
+  // The newest last: it must not leave an older one behind as the session's.
+  std::sort(keys.begin(), keys.end());
+  if (impl_->lower != nullptr) {
+    if (const absl::Status erased = impl_->lower->Erase(keys); !erased.ok()) {
+      impl_->Trouble(id, erased);
+      return impl_->About(id, erased);
+    }
+  }
   const std::lock_guard lock(impl_->mutex);
-  auto* entry = impl_->FindLive(id, now);
-  if (entry == nullptr) return impl_->Missing(id);
-  if (entry->leased) return impl_->Busy(id);
-  impl_->tier->Erase(id);
-  impl_->index.Remove(*entry);
+  impl_->memory.Erase(keys).IgnoreError();
+  impl_->index.Remove(*claim);
+  claim.Forget();
   return absl::OkStatus();
 }
 
@@ -245,21 +258,24 @@ absl::StatusOr<SessionRecord> SessionStore::Update(std::string_view id,
   if (options.ttl.has_value() && options.ttl->has_value()) {
     FERMATA_RETURN_IF_ERROR(ValidateTtl(**options.ttl, "ttl"));
   }
-  const absl::Time now = impl_->options.clock();
-  const std::lock_guard lock(impl_->mutex);
-  auto* entry = impl_->FindLive(id, now);
-  if (entry == nullptr) return impl_->Missing(id);
-  if (entry->leased) return impl_->Busy(id);
-  absl::StatusOr<SessionRecord> record = impl_->tier->Record(id);
-  if (!record.ok()) return About(id, record.status());
-  if (options.labels.has_value()) record->labels = *options.labels;
-  if (options.ttl.has_value()) record->ttl = *options.ttl;
-  record->update_time = now;
-  if (const absl::Status put = impl_->tier->PutRecord(*record); !put.ok()) return About(id, put);
-  impl_->index.Lease(*entry);
-  impl_->index.Settle(*entry, *record);
-  impl_->index.Release(*entry);
-  return record;
+  FERMATA_RETURN_IF_ERROR(impl_->CheckSettings(options.durability, options.max_checkpoints));
+  absl::Status failed;
+  SnapshotKey head;
+  {
+    FERMATA_ASSIGN_OR_RETURN(const Impl::Claim claim,
+                             impl_->Take(id, {.expected = options.expected, .pinned = true}));
+    head = claim->head.key();
+    absl::StatusOr<SessionRecord> record = impl_->HeadRecord(*claim);
+    failed = record.status();
+    if (record.ok()) {
+      Apply(options, *record);
+      record->update_time = impl_->options.clock();
+      ++record->revision;
+      failed = impl_->PutAgain(*claim, claim->head, *record, claim->checkpoints);
+      if (failed.ok()) return record;
+    }
+  }
+  return impl_->Explain(id, head, failed);
 }
 
 absl::StatusOr<SessionStore::Page> SessionStore::List(const ListOptions& options) const {
@@ -277,9 +293,10 @@ absl::StatusOr<SessionStore::Page> SessionStore::List(const ListOptions& options
     }
     if (ids.empty()) return page;
     for (std::string& id : ids) {
-      absl::StatusOr<SessionRecord> record = impl_->tier->Record(id);
+      absl::StatusOr<SessionRecord> record = impl_->ReadRecord(id);
       if (absl::IsNotFound(record.status())) continue;  // It has gone meanwhile.
-      if (!record.ok()) return About(id, record.status());
+      if (absl::IsDataLoss(record.status())) continue;  // Told to whoever asks for it.
+      if (!record.ok()) return record.status();
       if (!HasLabels(*record, options.labels)) continue;
       if (page.sessions.size() == page_size) {
         page.next_page_token = EncodePageToken(page.sessions.back().id, options.labels);
@@ -291,97 +308,6 @@ absl::StatusOr<SessionStore::Page> SessionStore::List(const ListOptions& options
   }
 }
 
-struct SessionStore::Lease::Impl {
-  Impl(SessionStore::Impl* store, SessionIndex::Entry* entry) : store(store), entry(entry) {}
-  ~Impl() {
-    if (entry != nullptr) store->Abandon(*entry);
-  }
-  Impl(const Impl&) = delete;
-  Impl& operator=(const Impl&) = delete;
-
-  SessionStore::Impl* store;
-  SessionIndex::Entry* entry;  // Null once committed.
-  SessionRecord record;
-  bool is_new = false;                // Nothing is stored yet.
-  std::optional<absl::Duration> ttl;  // The commit's.
-};
-
-absl::StatusOr<SessionStore::Lease> SessionStore::Begin(const BeginOptions& options) {
-  std::string id = options.id;
-  if (id.empty() && options.create_if_missing) {
-    FERMATA_ASSIGN_OR_RETURN(id, GenerateId());
-  }
-  FERMATA_RETURN_IF_ERROR(ValidateSessionId(id, "id"));
-  if (options.ttl.has_value()) FERMATA_RETURN_IF_ERROR(ValidateTtl(*options.ttl, "ttl"));
-  const absl::Time now = impl_->options.clock();
-  SessionIndex::Entry* entry;
-  bool is_new = false;
-  {
-    const std::lock_guard lock(impl_->mutex);
-    entry = impl_->FindLive(id, now);
-    if (entry == nullptr && !options.create_if_missing) return impl_->Missing(id);
-    if (entry != nullptr && entry->leased) return impl_->Busy(id);
-    const int64_t position = entry == nullptr ? 0 : entry->position;
-    if (const int64_t expected = options.expected_position.value_or(position);
-        expected != position) {
-      return PositionMismatch(id, expected, position);
-    }
-    if (entry == nullptr) {
-      is_new = true;
-      FERMATA_ASSIGN_OR_RETURN(entry, impl_->Admit(id, now));
-    } else {
-      impl_->index.Lease(*entry);
-    }
-  }
-  auto lease = std::make_unique<Lease::Impl>(impl_.get(), entry);
-  lease->is_new = is_new;
-  lease->ttl = options.ttl;
-  if (is_new) {
-    lease->record = impl_->NewRecord(id, options.ttl, now);
-  } else {
-    absl::StatusOr<SessionRecord> record = impl_->tier->Record(id);
-    if (!record.ok()) return About(id, record.status());
-    lease->record = *std::move(record);
-  }
-  return Lease(std::move(lease));
-}
-
-SessionStore::Lease::Lease() = default;
-SessionStore::Lease::Lease(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-SessionStore::Lease::Lease(Lease&&) noexcept = default;
-SessionStore::Lease& SessionStore::Lease::operator=(Lease&&) noexcept = default;
-SessionStore::Lease::~Lease() = default;
-
-bool SessionStore::Lease::valid() const { return impl_ != nullptr; }
-
-bool SessionStore::Lease::creates() const { return impl_->is_new; }
-
-const SessionRecord& SessionStore::Lease::record() const { return impl_->record; }
-
-absl::Status SessionStore::Lease::ReadState(std::span<std::byte> state) const {
-  if (impl_->is_new) {
-    std::fill(state.begin(), state.end(), std::byte{0});
-    return absl::OkStatus();
-  }
-  const std::string& id = impl_->record.id;
-  const absl::Status read = impl_->store->tier->State(id, state);
-  return read.ok() ? read : About(id, read);
-}
-
-SessionRecord SessionStore::Lease::Commit(const SessionRecord& record,
-                                          std::span<const std::byte> state) {
-  const std::unique_ptr<Impl> lease = std::move(impl_);
-  SessionRecord next = lease->record;  // A copy: `record` may be that very one.
-  next.position = record.position;
-  next.pending_token = record.pending_token;
-  next.sampler_memory = record.sampler_memory;
-  next.update_time = lease->store->options.clock();
-  if (lease->ttl.has_value()) next.ttl = lease->ttl;
-  ++next.turns;
-  lease->store->Publish(*std::exchange(lease->entry, nullptr), next, state);
-  return next;
-}
-
 void SessionStore::DropExpired() {
   const absl::Time now = impl_->options.clock();
   const std::lock_guard lock(impl_->mutex);
@@ -389,15 +315,27 @@ void SessionStore::DropExpired() {
 }
 
 SessionStoreStats SessionStore::stats() const {
+  SessionStoreStats stats;
+  stats.tiers.push_back({.tier = impl_->memory.name(), .usage = impl_->memory.usage()});
+  if (impl_->lower != nullptr) {
+    stats.tiers.push_back({.tier = impl_->lower->name(), .usage = impl_->lower->usage()});
+  }
+  stats.capacity = impl_->memory.capacity();
+  stats.damaged = impl_->damaged;
   const std::lock_guard lock(impl_->mutex);
-  const TierUsage usage = impl_->tier->usage();
-  return {.sessions = impl_->index.sessions(),
-          .bytes = usage.bytes,
-          .memory_limit = usage.limit_bytes,
-          .capacity = usage.capacity,
-          .positions = impl_->index.positions(),
-          .evictions = impl_->evictions,
-          .expirations = impl_->expirations};
+  const SessionIndex& index = impl_->index;
+  stats.sessions = index.sessions();
+  stats.positions = index.positions();
+  stats.checkpoints = index.checkpoints();
+  stats.checkpoint_bytes = index.checkpoint_states() * impl_->options.state_bytes;
+  stats.tiers.front().sessions = index.in_memory();
+  if (impl_->lower != nullptr) stats.tiers.back().sessions = index.sessions() - index.in_memory();
+  stats.evictions = impl_->evictions;
+  stats.expirations = impl_->expirations;
+  stats.moves_down_pressure = impl_->moves_down_pressure;
+  stats.moves_down_drain = impl_->moves_down_drain;
+  stats.moves_up_turn = impl_->moves_up_turn;
+  return stats;
 }
 
 }  // namespace fermata

@@ -15,19 +15,21 @@ namespace {
 
 // FORMAT.md's header.
 constexpr std::string_view kMagic("FERMATA\0", 8);
-constexpr uint32_t kVersion = 1;
+constexpr uint16_t kVersion = 1;
 constexpr size_t kHeaderBytes = 64;
 constexpr size_t kVersionAt = 8;
+constexpr size_t kFlagsAt = 10;
 constexpr size_t kRecordBytesAt = 12;
-constexpr size_t kStateOffsetAt = 16;
-constexpr size_t kStateBytesAt = 24;
-constexpr size_t kRecordChecksumAt = 32;
+constexpr size_t kKeyAt = 16;
+constexpr size_t kStateKeyAt = 24;
+constexpr size_t kStateBytesAt = 32;
 constexpr size_t kStateChecksumAt = 40;
-constexpr size_t kReservedAt = 48;
+constexpr size_t kRecordChecksumAt = 48;
 constexpr size_t kHeaderChecksumAt = 56;
+constexpr uint16_t kStateElsewhere = 1;  // In flags.
 constexpr uint64_t kMaxStateBytes = uint64_t{1} << 40;
 
-constexpr int64_t kNone = -1;  // An absent ttl or pending token.
+constexpr int64_t kNone = -1;  // An absent ttl, pending token or number of checkpoints.
 
 size_t StateOffset(size_t record_bytes) { return (kHeaderBytes + record_bytes + 63) / 64 * 64; }
 
@@ -59,28 +61,35 @@ std::string EncodeRecord(const SessionRecord& record) {
   std::string out;
   Append(out, record.position);
   Append(out, record.turns);
+  Append(out, record.revision);
   Append(out, absl::ToUnixNanos(record.create_time));
   Append(out, absl::ToUnixNanos(record.update_time));
   Append(out, record.ttl.has_value() ? absl::ToInt64Nanoseconds(*record.ttl) : kNone);
+  Append(out, record.parent_position);
   Append(out, record.pending_token.value_or(kNone));
-  Append(out, static_cast<uint32_t>(record.labels.size()));
+  Append(out, record.max_checkpoints.value_or(kNone));
+  Append(out,
+         record.durability.has_value() ? static_cast<uint8_t>(*record.durability) : uint8_t{0});
+  Append(out, static_cast<uint8_t>(record.pinned));
+  Append(out, static_cast<uint16_t>(record.labels.size()));
+  Append(out, static_cast<uint16_t>(record.checkpoints.size()));
+  Append(out, uint16_t{0});
   AppendString(out, record.id);
   AppendString(out, record.model_fingerprint);
+  AppendString(out, record.parent_id);
   AppendString(out, record.sampler_memory);
   for (const auto& [key, value] : record.labels) {
     AppendString(out, key);
     AppendString(out, value);
   }
+  for (const Checkpoint& checkpoint : record.checkpoints) {
+    Append(out, checkpoint.snapshot.key);
+    Append(out, checkpoint.snapshot.state);
+    Append(out, checkpoint.position);
+    Append(out, checkpoint.turns);
+    Append(out, absl::ToUnixNanos(checkpoint.time));
+  }
   return out;
-}
-
-absl::Status Damaged(size_t offset, std::string_view why) {
-  return MakeError(absl::StatusCode::kDataLoss,
-                   absl::StrCat("snapshot damaged at byte ", offset, ": ",
-                                absl::string_view(why.data(), why.size())),
-                   {.reason = "SNAPSHOT_DAMAGED",
-                    .metadata = {{"offset", std::to_string(offset)}},
-                    .retry_after = {}});
 }
 
 // Reads a record's fields one after another; after the first that does not fit, ok() is false and
@@ -123,32 +132,67 @@ class RecordReader {
   bool ok_ = true;
 };
 
-absl::StatusOr<SessionRecord> DecodeRecord(std::string_view bytes) {
-  RecordReader reader(bytes);
-  SessionRecord record;
+// The fields before the first string, which have one place each; all but the counts, which are left
+// to the caller.
+struct Counts {
+  uint16_t labels = 0;
+  uint16_t checkpoints = 0;
+};
+
+absl::Status DecodeFixed(RecordReader& reader, SessionRecord& record, Counts& counts) {
   record.position = reader.Int<int64_t>();
   record.turns = reader.Int<uint64_t>();
+  record.revision = reader.Int<uint64_t>();
   record.create_time = absl::FromUnixNanos(reader.Int<int64_t>());
   record.update_time = absl::FromUnixNanos(reader.Int<int64_t>());
   if (const auto ttl = reader.Int<int64_t>(); ttl != kNone) record.ttl = absl::Nanoseconds(ttl);
+  record.parent_position = reader.Int<int64_t>();
   if (const auto token = reader.Int<int32_t>(); token != kNone) record.pending_token = token;
-  const auto label_count = reader.Int<uint32_t>();
+  if (const auto most = reader.Int<int32_t>(); most != kNone) record.max_checkpoints = most;
+  const auto durability = reader.Int<uint8_t>();
+  const auto pinned = reader.Int<uint8_t>();
+  counts.labels = reader.Int<uint16_t>();
+  counts.checkpoints = reader.Int<uint16_t>();
+  if (durability > static_cast<uint8_t>(Durability::kDisk) || pinned > 1 ||
+      reader.Int<uint16_t>() != 0) {
+    return DamagedSnapshot(kHeaderBytes + reader.offset(), "a field has no such value");
+  }
+  if (durability != 0) record.durability = static_cast<Durability>(durability);
+  record.pinned = pinned == 1;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SessionRecord> DecodeRecord(std::string_view bytes) {
+  RecordReader reader(bytes);
+  SessionRecord record;
+  Counts counts;
+  FERMATA_RETURN_IF_ERROR(DecodeFixed(reader, record, counts));
   record.id = reader.String(kMaxSessionIdBytes);
   record.model_fingerprint = reader.String(kMaxFingerprintBytes);
+  record.parent_id = reader.String(kMaxSessionIdBytes);
   record.sampler_memory = reader.String(kMaxSamplerMemoryBytes);
-  for (uint32_t i = 0; i < label_count && reader.ok(); ++i) {
+  for (int i = 0; i < counts.labels && reader.ok(); ++i) {
     std::string key = reader.String(kMaxLabelKeyBytes);
     std::string value = reader.String(kMaxLabelValueBytes);
     if (!record.labels.empty() && key <= record.labels.rbegin()->first) {
-      return Damaged(kHeaderBytes + reader.offset(), "labels out of order");
+      return DamagedSnapshot(kHeaderBytes + reader.offset(), "labels out of order");
     }
     record.labels.emplace_hint(record.labels.end(), std::move(key), std::move(value));
   }
+  for (int i = 0; i < counts.checkpoints && reader.ok(); ++i) {
+    Checkpoint checkpoint;
+    checkpoint.snapshot.key = reader.Int<uint64_t>();
+    checkpoint.snapshot.state = reader.Int<uint64_t>();
+    checkpoint.position = reader.Int<int64_t>();
+    checkpoint.turns = reader.Int<uint64_t>();
+    checkpoint.time = absl::FromUnixNanos(reader.Int<int64_t>());
+    record.checkpoints.push_back(checkpoint);
+  }
   if (!reader.ok() || !reader.at_end()) {
-    return Damaged(kHeaderBytes + reader.offset(), "a record field does not fit");
+    return DamagedSnapshot(kHeaderBytes + reader.offset(), "a record field does not fit");
   }
   if (const absl::Status status = CheckRecord(record); !status.ok()) {
-    return Damaged(kHeaderBytes, std::string(status.message()));
+    return DamagedSnapshot(kHeaderBytes, std::string(status.message()));
   }
   return record;
 }
@@ -156,19 +200,18 @@ absl::StatusOr<SessionRecord> DecodeRecord(std::string_view bytes) {
 // What the header says, once it is known to be whole and of a version that we read.
 struct Header {
   size_t record_bytes;
-  size_t state_offset;
-  size_t state_bytes;
   uint64_t record_checksum;
-  uint64_t state_checksum;
+  SnapshotName name;
+  StateInfo state;
 };
 
-absl::StatusOr<Header> DecodeHeader(std::string_view bytes) {
-  if (bytes.size() < kHeaderBytes) return Damaged(bytes.size(), "the header is cut off");
-  if (bytes.substr(0, kMagic.size()) != kMagic) return Damaged(0, "not a snapshot");
+absl::Status CheckHeader(std::string_view bytes) {
+  if (bytes.size() < kHeaderBytes) return DamagedSnapshot(bytes.size(), "the header is cut off");
+  if (bytes.substr(0, kMagic.size()) != kMagic) return DamagedSnapshot(0, "not a snapshot");
   if (Checksum(bytes.substr(0, kHeaderChecksumAt)) != LoadAt<uint64_t>(bytes, kHeaderChecksumAt)) {
-    return Damaged(kHeaderChecksumAt, "the header does not match its checksum");
+    return DamagedSnapshot(kHeaderChecksumAt, "the header does not match its checksum");
   }
-  if (const auto version = LoadAt<uint32_t>(bytes, kVersionAt); version != kVersion) {
+  if (const auto version = LoadAt<uint16_t>(bytes, kVersionAt); version != kVersion) {
     return MakeError(
         absl::StatusCode::kFailedPrecondition,
         absl::StrCat("snapshot of format version ", version, "; this build reads ", kVersion),
@@ -176,19 +219,53 @@ absl::StatusOr<Header> DecodeHeader(std::string_view bytes) {
          .metadata = {{"version", std::to_string(version)}},
          .retry_after = {}});
   }
-  Header header{.record_bytes = LoadAt<uint32_t>(bytes, kRecordBytesAt),
-                .state_offset = LoadAt<uint64_t>(bytes, kStateOffsetAt),
-                .state_bytes = LoadAt<uint64_t>(bytes, kStateBytesAt),
-                .record_checksum = LoadAt<uint64_t>(bytes, kRecordChecksumAt),
-                .state_checksum = LoadAt<uint64_t>(bytes, kStateChecksumAt)};
-  if (header.record_bytes > kMaxRecordBytes) return Damaged(kRecordBytesAt, "record too long");
-  if (header.state_offset != StateOffset(header.record_bytes)) {
-    return Damaged(kStateOffsetAt, "the state is not where the record ends");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Header> DecodeHeader(std::string_view bytes) {
+  FERMATA_RETURN_IF_ERROR(CheckHeader(bytes));
+  const auto flags = LoadAt<uint16_t>(bytes, kFlagsAt);
+  const Header header{.record_bytes = LoadAt<uint32_t>(bytes, kRecordBytesAt),
+                      .record_checksum = LoadAt<uint64_t>(bytes, kRecordChecksumAt),
+                      .name = {.key = LoadAt<uint64_t>(bytes, kKeyAt),
+                               .state = LoadAt<uint64_t>(bytes, kStateKeyAt)},
+                      .state = {.bytes = LoadAt<uint64_t>(bytes, kStateBytesAt),
+                                .checksum = LoadAt<uint64_t>(bytes, kStateChecksumAt),
+                                .elsewhere = (flags & kStateElsewhere) != 0}};
+  const bool exported = header.name.key == 0;
+  if (flags > kStateElsewhere || (exported && header.state.elsewhere)) {
+    return DamagedSnapshot(kFlagsAt, "no such flags");
   }
-  if (header.state_bytes > kMaxStateBytes) return Damaged(kStateBytesAt, "state too long");
-  if (LoadAt<uint64_t>(bytes, kReservedAt) != 0) return Damaged(kReservedAt, "not zero");
-  if (bytes.size() < header.state_offset) return Damaged(bytes.size(), "the record is cut off");
+  if (header.record_bytes > kMaxRecordBytes) {
+    return DamagedSnapshot(kRecordBytesAt, "record too long");
+  }
+  if (header.name.state > header.name.key || (!exported && header.name.state == 0)) {
+    return DamagedSnapshot(kStateKeyAt, "no such state");
+  }
+  if (header.state.bytes > kMaxStateBytes) return DamagedSnapshot(kStateBytesAt, "state too long");
+  if (bytes.size() < StateOffset(header.record_bytes)) {
+    return DamagedSnapshot(bytes.size(), "the record is cut off");
+  }
   return header;
+}
+
+absl::Status CheckCheckpoints(const SessionRecord& record) {
+  if (record.max_checkpoints.value_or(0) < 0 ||
+      record.max_checkpoints.value_or(0) > kMaxCheckpoints) {
+    return InvalidField("max_checkpoints", "must be 0 to 64");
+  }
+  if (record.checkpoints.size() > kMaxCheckpoints) {
+    return InvalidField("checkpoints", "more than 64");
+  }
+  SnapshotKey last = 0;
+  for (const Checkpoint& checkpoint : record.checkpoints) {
+    const SnapshotName& name = checkpoint.snapshot;
+    if (name.key <= last || name.state == 0 || name.state > name.key || checkpoint.position < 0) {
+      return InvalidField("checkpoints", "keys out of order, or a negative position");
+    }
+    last = name.key;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -217,28 +294,35 @@ absl::Status CheckRecord(const SessionRecord& record) {
       return InvalidField("labels", "a key or value is empty or too long");
     }
   }
-  return absl::OkStatus();
+  if (record.parent_id.size() > kMaxSessionIdBytes) return InvalidField("parent_id", "too long");
+  if (record.parent_position < 0 || (record.parent_id.empty() && record.parent_position != 0)) {
+    return InvalidField("parent_position", "negative, or without a parent");
+  }
+  return CheckCheckpoints(record);
 }
 
 uint64_t StateChecksum(std::span<const std::byte> state) {
   return XXH3_64bits(state.data(), state.size());
 }
 
-std::string EncodeSnapshotHead(const SessionRecord& record, size_t state_bytes,
-                               uint64_t state_checksum) {
+std::string EncodeSnapshotHead(const SnapshotName& name, const SessionRecord& record,
+                               const StateInfo& state) {
   assert(CheckRecord(record).ok());
+  assert(name.key != 0 ? name.state != 0 && name.state <= name.key
+                       : name.state == 0 && !state.elsewhere && record.checkpoints.empty());
   const std::string encoded = EncodeRecord(record);
   const size_t state_offset = StateOffset(encoded.size());
   std::string out;
   out.reserve(state_offset);
   out.append(kMagic);
   Append(out, kVersion);
+  Append(out, state.elsewhere ? kStateElsewhere : uint16_t{0});
   Append(out, static_cast<uint32_t>(encoded.size()));
-  Append(out, static_cast<uint64_t>(state_offset));
-  Append(out, static_cast<uint64_t>(state_bytes));
+  Append(out, name.key);
+  Append(out, name.state);
+  Append(out, static_cast<uint64_t>(state.bytes));
+  Append(out, state.checksum);
   Append(out, Checksum(encoded));
-  Append(out, state_checksum);
-  Append(out, uint64_t{0});
   Append(out, Checksum(out));
   out.append(encoded);
   out.resize(state_offset);
@@ -249,41 +333,60 @@ absl::StatusOr<SnapshotHead> DecodeSnapshotHead(std::string_view bytes) {
   FERMATA_ASSIGN_OR_RETURN(const Header header, DecodeHeader(bytes));
   const std::string_view record = bytes.substr(kHeaderBytes, header.record_bytes);
   if (Checksum(record) != header.record_checksum) {
-    return Damaged(kHeaderBytes, "the record does not match its checksum");
+    return DamagedSnapshot(kHeaderBytes, "the record does not match its checksum");
   }
-  const size_t record_end = kHeaderBytes + header.record_bytes;
-  for (size_t i = record_end; i < header.state_offset; ++i) {
-    if (bytes[i] != 0) return Damaged(i, "the padding is not zero");
+  SnapshotHead head{.name = header.name,
+                    .record = {},
+                    .state = header.state,
+                    .size = StateOffset(header.record_bytes)};
+  for (size_t i = kHeaderBytes + header.record_bytes; i < head.size; ++i) {
+    if (bytes[i] != 0) return DamagedSnapshot(i, "the padding is not zero");
   }
-  SnapshotHead head{.record = {},
-                    .size = header.state_offset,
-                    .state_bytes = header.state_bytes,
-                    .state_checksum = header.state_checksum};
   FERMATA_ASSIGN_OR_RETURN(head.record, DecodeRecord(record));
+  if (head.name.key == 0 && !head.record.checkpoints.empty()) {
+    return DamagedSnapshot(kHeaderBytes, "an export with checkpoints");
+  }
   return head;
 }
 
-std::string EncodeSnapshot(const SessionRecord& record, std::span<const std::byte> state) {
-  std::string out = EncodeSnapshotHead(record, state.size(), StateChecksum(state));
+std::string EncodeExport(const SessionRecord& record, std::span<const std::byte> state) {
+  SessionRecord exported = record;
+  exported.checkpoints.clear();
+  std::string out = EncodeSnapshotHead(
+      {}, exported, {.bytes = state.size(), .checksum = StateChecksum(state), .elsewhere = false});
   out.append(reinterpret_cast<const char*>(state.data()), state.size());
   return out;
 }
 
 absl::StatusOr<DecodedSnapshot> DecodeSnapshot(std::string_view bytes) {
   FERMATA_ASSIGN_OR_RETURN(SnapshotHead head, DecodeSnapshotHead(bytes));
+  if (head.state.elsewhere) {
+    return MakeError(absl::StatusCode::kFailedPrecondition,
+                     "the snapshot's state lies in another file of its directory",
+                     {.reason = "SNAPSHOT_STATE_ELSEWHERE", .metadata = {}, .retry_after = {}});
+  }
   const size_t there = bytes.size() - head.size;
-  if (there < head.state_bytes) return Damaged(bytes.size(), "the state is cut off");
-  if (there > head.state_bytes) {
-    return Damaged(head.size + head.state_bytes, "bytes after the state");
+  if (there < head.state.bytes) return DamagedSnapshot(bytes.size(), "the state is cut off");
+  if (there > head.state.bytes) {
+    return DamagedSnapshot(head.size + head.state.bytes, "bytes after the state");
   }
   const std::span<const std::byte> state(
-      reinterpret_cast<const std::byte*>(bytes.data()) + head.size, head.state_bytes);
-  if (StateChecksum(state) != head.state_checksum) return DamagedState(head.size);
-  return DecodedSnapshot{.record = std::move(head.record), .state = state};
+      reinterpret_cast<const std::byte*>(bytes.data()) + head.size, head.state.bytes);
+  if (StateChecksum(state) != head.state.checksum) return DamagedState(head.size);
+  return DecodedSnapshot{.name = head.name, .record = std::move(head.record), .state = state};
+}
+
+absl::Status DamagedSnapshot(size_t offset, std::string_view why) {
+  return MakeError(absl::StatusCode::kDataLoss,
+                   absl::StrCat("snapshot damaged at byte ", offset, ": ",
+                                absl::string_view(why.data(), why.size())),
+                   {.reason = "SNAPSHOT_DAMAGED",
+                    .metadata = {{"offset", std::to_string(offset)}},
+                    .retry_after = {}});
 }
 
 absl::Status DamagedState(size_t offset) {
-  return Damaged(offset, "the state does not match its checksum");
+  return DamagedSnapshot(offset, "the state does not match its checksum");
 }
 
 }  // namespace fermata

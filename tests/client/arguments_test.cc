@@ -238,6 +238,77 @@ TEST(ArgumentsTest, Sessions) {
               ElementsAre("a", "b"));
 }
 
+TEST(ArgumentsTest, SessionsThatAreKept) {
+  const std::string kept = R"(durability: DISK max_checkpoints: 5)";
+  ExpectText(Command<CreateSessionCommand>(
+                 {"sessions", "create", "s", "--durability", "disk", "--checkpoints", "5"})
+                 .request,
+             R"(id: "s" )" + kept);
+  ExpectText(Command<UpdateSessionCommand>({"sessions", "update", "s", "--durability", "disk",
+                                            "--checkpoints", "5", "--expected-position", "3",
+                                            "--expected-revision", "0"})
+                 .request,
+             R"(id: "s" expected_position: 3 expected_revision: 0 )" + kept);
+  ExpectText(Command<DeleteSessionsCommand>(
+                 {"sessions", "delete", "a", "--expected-revision", "18446744073709551615"})
+                 .request,
+             "expected_revision: 18446744073709551615");
+  Refused({"sessions", "delete", "a", "--expected-revision", "-1"});
+  Refused({"sessions", "create", "s", "--durability", "tape"});
+}
+
+TEST(ArgumentsTest, ForkAndRewind) {
+  ExpectText(Command<ForkSessionCommand>({"sessions", "fork", "s"}).request, R"(id: "s")");
+  ExpectText(Command<ForkSessionCommand>({"sessions", "fork", "s", "t", "--turns", "3", "--label",
+                                          "k=v", "--ttl", "1m", "--durability", "memory",
+                                          "--checkpoints", "0", "--expected-position", "7"})
+                 .request,
+             R"(id: "s" new_id: "t" from { turns: 3 } labels { key: "k" value: "v" }
+                time_to_live { seconds: 60 } durability: MEMORY max_checkpoints: 0
+                expected_position: 7)");
+  ExpectText(Command<RewindSessionCommand>({"sessions", "rewind", "s"}).request,
+             R"(id: "s" to { before_last_turn: true })");
+  ExpectText(Command<RewindSessionCommand>(
+                 {"sessions", "rewind", "s", "--position", "9", "--expected-revision", "2"})
+                 .request,
+             R"(id: "s" to { position: 9 } expected_revision: 2)");
+  Refused({"sessions", "rewind", "s", "--turns", "1", "--position", "2"});
+  Refused({"sessions", "fork"});
+  EXPECT_EQ(Command<ListCheckpointsCommand>({"sessions", "checkpoints", "s"}).id, "s");
+}
+
+TEST(ArgumentsTest, ExportImportPinAndFsck) {
+  const auto out =
+      Command<ExportSessionCommand>({"sessions", "export", "s", "-o", "f", "--before-last-turn"});
+  EXPECT_EQ(out.output, "f");
+  ExpectText(out.request, R"(id: "s" from { before_last_turn: true })");
+  EXPECT_EQ(Command<ExportSessionCommand>({"sessions", "export", "s"}).output, "-");
+  const auto in =
+      Command<ImportSessionCommand>({"sessions", "import", "f", "--id", "t", "--replace"});
+  EXPECT_EQ(in.input, "f");
+  ExpectText(in.options, R"(id: "t" replace: true)");
+  EXPECT_EQ(Command<ImportSessionCommand>({"sessions", "import"}).input, "-");
+  EXPECT_TRUE(Command<PinSessionsCommand>({"sessions", "pin", "a", "b"}).pinned);
+  EXPECT_FALSE(Command<PinSessionsCommand>({"sessions", "unpin", "a"}).pinned);
+  EXPECT_EQ(Command<FsckCommand>({"fsck", "d"}).directory, "d");
+  EXPECT_TRUE(Command<FsckCommand>({"fsck", "d", "--set-aside"}).set_aside);
+}
+
+TEST(ArgumentsTest, TurnsThatAreTakenUp) {
+  ExpectText(Command<AttachCommand>({"attach", "r", "--tenant", "t", "--from", "7"}).request,
+             R"(request_id: "r" tenant: "t" from_index: 7)");
+  Refused({"attach"});
+  v1::GenerateRequest request =
+      Command<GenerateCommand>({"generate", "--on-disconnect", "finish", "--request-id", "r",
+                                "--durability", "disk", "--checkpoints", "2", "--fork-from", "t"})
+          .request;
+  request.clear_sampling();
+  ExpectText(request, R"(request_id: "r" on_disconnect: ON_DISCONNECT_FINISH
+                         session { durability: DISK max_checkpoints: 2 fork_from: "t"
+                                   create_if_missing: true })");
+  Refused({"generate", "--on-disconnect", "sulk"});
+}
+
 TEST(ArgumentsTest, SmallCommands) {
   const auto health = Command<HealthCommand>({"health", "--wait", "--service", "x"});
   EXPECT_TRUE(health.wait);

@@ -167,7 +167,7 @@ TEST(FlagsTest, AWrongFlagIsNamed) {
        std::map<std::string, std::string>{{"--no_such_flag=1", "no_such_flag"},
                                           {"--max_running=0", "max_running"},
                                           {"--max_running=many", "max_running"},
-                                          {"--session_memory=lots", "session_memory"},
+                                          {"--session_tiers=memory:lots", "session_tiers"},
                                           {"--grpc_address=nowhere", "grpc_address"},
                                           {"--http_address=127.0.0.1:70000", "http_address"},
                                           {"--drain_grace=-1s", "drain_grace"},
@@ -182,18 +182,18 @@ TEST(FlagsTest, AWrongFlagIsNamed) {
 
 TEST(FlagsTest, AFlagThatDoesNotFitTheModelIsNamed) {
   ChildProcess server("fermata-server", {"--grpc_address=127.0.0.1:0", "--http_address=127.0.0.1:0",
-                                         "--session_memory=1KiB"});
+                                         "--session_tiers=memory:1KiB"});
   const auto exit_code = server.Wait();
   EXPECT_NE(exit_code, std::nullopt);
   EXPECT_NE(exit_code, 0);
-  EXPECT_THAT(server.errors(), HasSubstr("session_memory"));
+  EXPECT_THAT(server.errors(), HasSubstr("session_tiers"));
 }
 
 TEST(FlagsTest, HelpGivesDefaultsAndVersionTheVersion) {
   ChildProcess help("fermata-server", {"--help"});
   EXPECT_EQ(help.Wait(), 0);
   EXPECT_THAT(help.output(), HasSubstr("--grpc_address=127.0.0.1:7411"));
-  EXPECT_THAT(help.output(), HasSubstr("--session_memory="));
+  EXPECT_THAT(help.output(), HasSubstr("--session_tiers="));
   ChildProcess version("fermata-server", {"--version"});
   EXPECT_EQ(version.Wait(), 0);
   EXPECT_THAT(version.output(), HasSubstr("fermata-server "));

@@ -217,7 +217,7 @@ TEST(PressureTest, FullMemoryDropsTheLeastRecentlyUsed) {
   const int64_t state_bytes = ServerProcess().Connect()->GetModel()->state_bytes();
   // Room for four, and less than one beside them.
   const int64_t memory = 4 * state_bytes + state_bytes * 9 / 10;
-  ServerProcess server({"--session_memory=" + std::to_string(memory)});
+  ServerProcess server({"--session_tiers=memory:" + std::to_string(memory)});
   const auto client = server.Connect();
   for (const std::string session : {"a", "b", "c", "d"}) {
     RunOk(*client, On(session, Greedy(kPrompt, 3)));

@@ -35,12 +35,22 @@ SessionRecord Record() {
   record.update_time = absl::FromUnixNanos(-1);
   record.ttl = absl::Milliseconds(2500);
   record.turns = 3;
+  record.revision = 18446744073709551615u;
+  record.durability = Durability::kDisk;
+  record.max_checkpoints = 4;
+  record.pinned = true;
+  record.parent_id = "p";
+  record.parent_position = 6;
+  record.checkpoints = {
+      {.position = 5, .turns = 1, .time = absl::FromUnixSeconds(7)},
+      {.position = 8, .turns = 2, .time = absl::FromUnixNanos(9'000'000'001)},
+  };
   return record;
 }
 
 TEST(FillSessionTest, EveryFieldArrives) {
   v1::Session proto;
-  FillSession(Record(), Model(), &proto);
+  FillSession(Record(), Model(), {}, &proto);
   EXPECT_EQ(proto.id(), "s");
   EXPECT_EQ(proto.position(), 10);
   ASSERT_TRUE(proto.has_pending_token());
@@ -56,33 +66,61 @@ TEST(FillSessionTest, EveryFieldArrives) {
   EXPECT_EQ(proto.time_to_live().seconds(), 2);
   EXPECT_EQ(proto.time_to_live().nanos(), 500'000'000);
   EXPECT_EQ(proto.turns(), 3);
+  EXPECT_EQ(proto.revision(), 18446744073709551615u);
+  EXPECT_EQ(proto.durability(), v1::DISK);
+  EXPECT_EQ(proto.max_checkpoints(), 4);
+  EXPECT_EQ(proto.checkpoints(), 2);
+  EXPECT_TRUE(proto.pinned());
+  EXPECT_EQ(proto.parent_id(), "p");
+  EXPECT_EQ(proto.parent_position(), 6);
 
   v1::Session empty;
-  FillSession(SessionRecord(), Model(), &empty);
+  FillSession(SessionRecord(), Model(), {.durability = Durability::kMemory, .max_checkpoints = 9},
+              &empty);
+  EXPECT_EQ(empty.durability(), v1::MEMORY);
+  EXPECT_EQ(empty.max_checkpoints(), 9);
+  FillSession(SessionRecord(), Model(), {.durability = Durability::kDisk}, &empty);
+  EXPECT_EQ(empty.durability(), v1::DISK);
   EXPECT_FALSE(empty.has_pending_token());
   EXPECT_FALSE(empty.has_time_to_live());
 }
 
-TEST(FillChunkTest, LogprobsOnlyWhenAskedFor) {
-  const auto chunk = [] {
-    return TurnChunk{.index = 4,
-                     .position = 9,
-                     .tokens = {{.token = 7, .logprob = -0.5, .top = {{7, -0.5}, {2, -1.5}}},
-                                {.token = 1, .logprob = -2, .top = {}}},
-                     .text = "hi"};
-  };
+TEST(FillCheckpointsTest, OldestFirst) {
+  v1::ListCheckpointsResponse proto;
+  FillCheckpoints(Record(), &proto);
+  ASSERT_EQ(proto.checkpoints_size(), 2);
+  EXPECT_EQ(proto.checkpoints(0).position(), 5);
+  EXPECT_EQ(proto.checkpoints(0).turns(), 1);
+  EXPECT_EQ(proto.checkpoints(0).time().seconds(), 7);
+  EXPECT_EQ(proto.checkpoints(1).position(), 8);
+  EXPECT_EQ(proto.checkpoints(1).turns(), 2);
+  EXPECT_EQ(proto.checkpoints(1).time().nanos(), 1);
+}
+
+TEST(AppendChunkTest, ChunksThatFollowOneAnotherAreOne) {
+  v1::Chunk proto;
+  AppendChunk({.index = 4, .position = 9, .tokens = {{.token = 7}}, .text = ""}, false, &proto);
+  AppendChunk({.index = 5, .position = 10, .tokens = {{.token = 1}}, .text = "hi"}, false, &proto);
+  AppendChunk({.index = 6, .position = 11, .tokens = {}, .text = "!"}, false, &proto);
+  EXPECT_EQ(proto.index(), 4);
+  EXPECT_EQ(proto.position(), 9);
+  EXPECT_THAT(proto.token_ids(), ElementsAre(7, 1));
+  EXPECT_EQ(proto.text(), "hi!");
+}
+
+TEST(AppendChunkTest, LogprobsOnlyWhenAskedFor) {
+  const TurnChunk chunk = {.index = 4,
+                           .position = 9,
+                           .tokens = {{.token = 7, .logprob = -0.5, .top = {{7, -0.5}, {2, -1.5}}},
+                                      {.token = 1, .logprob = -2, .top = {}}},
+                           .text = "hi"};
   v1::Chunk plain;
-  TurnChunk first = chunk();
-  FillChunk(first, false, &plain);
-  EXPECT_EQ(plain.index(), 4);
-  EXPECT_EQ(plain.position(), 9);
+  AppendChunk(chunk, false, &plain);
   EXPECT_THAT(plain.token_ids(), ElementsAre(7, 1));
-  EXPECT_EQ(plain.text(), "hi");
   EXPECT_EQ(plain.logprobs_size(), 0);
 
   v1::Chunk full;
-  TurnChunk second = chunk();
-  FillChunk(second, true, &full);
+  AppendChunk(chunk, true, &full);
   ASSERT_EQ(full.logprobs_size(), 2);
   EXPECT_EQ(full.logprobs(0).token_id(), 7);
   EXPECT_EQ(full.logprobs(0).logprob(), -0.5f);
@@ -98,6 +136,7 @@ TEST(FillCompleteTest, EveryFieldArrives) {
   result.matched_stop = "END";
   result.prompt_tokens = 5;
   result.generated_tokens = 6;
+  result.cached_tokens = 4;
   result.timings.queue = absl::Milliseconds(1);
   result.timings.prefill = absl::Milliseconds(2);
   result.timings.time_to_first_token = absl::Milliseconds(3);
@@ -110,6 +149,7 @@ TEST(FillCompleteTest, EveryFieldArrives) {
   EXPECT_EQ(proto.matched_stop(), "END");
   EXPECT_EQ(proto.usage().prompt_tokens(), 5);
   EXPECT_EQ(proto.usage().generated_tokens(), 6);
+  EXPECT_EQ(proto.usage().cached_tokens(), 4);
   EXPECT_EQ(proto.timings().queue().nanos(), 1'000'000);
   EXPECT_EQ(proto.timings().prefill().nanos(), 2'000'000);
   EXPECT_EQ(proto.timings().time_to_first_token().nanos(), 3'000'000);

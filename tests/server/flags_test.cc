@@ -34,9 +34,15 @@ class FlagsTest : public testing::Test {
 TEST_F(FlagsTest, DefaultsAreValid) {
   const auto config = With({});
   ASSERT_TRUE(config.ok()) << config.status();
-  EXPECT_EQ(config->session_memory_bytes, int64_t{1} << 30);
+  EXPECT_EQ(config->session_tiers.memory_bytes, int64_t{1} << 30);
+  EXPECT_FALSE(config->session_tiers.disk.has_value());
   EXPECT_FALSE(config->session_ttl.has_value());
   EXPECT_TRUE(config->compute_cpus.empty());
+  EXPECT_EQ(config->session_durability, Durability::kMemory);
+  EXPECT_EQ(config->session_checkpoints, 0);
+  EXPECT_EQ(config->prefix_cache_bytes, 256 << 20);
+  EXPECT_EQ(config->answer_retention, absl::Minutes(1));
+  EXPECT_EQ(config->answer_retention_bytes, 64 << 20);
   EXPECT_EQ(config->time_limits.fallback, absl::Minutes(10));
   EXPECT_EQ(config->time_limits.longest, absl::Hours(1));
   EXPECT_EQ(config->max_message_bytes, 4 << 20);
@@ -47,7 +53,12 @@ TEST_F(FlagsTest, ValuesReachTheConfiguration) {
                             "--weights=int8",
                             "--grpc_address=[::1]:0",
                             "--http_address=host.example:65535",
-                            "--session_memory=64MiB",
+                            "--session_tiers=memory:64MiB,disk:/d?quota=1GiB",
+                            "--session_durability=disk",
+                            "--session_checkpoints=5",
+                            "--prefix_cache=0",
+                            "--answer_retention=0",
+                            "--answer_retention_memory=1MiB",
                             "--session_ttl=1h",
                             "--max_running=3",
                             "--max_queued=0",
@@ -68,7 +79,15 @@ TEST_F(FlagsTest, ValuesReachTheConfiguration) {
   EXPECT_EQ(config->weights, WeightType::kInt8);
   EXPECT_EQ(config->grpc_address, "[::1]:0");
   EXPECT_EQ(config->http_address, "host.example:65535");
-  EXPECT_EQ(config->session_memory_bytes, 64 << 20);
+  EXPECT_EQ(config->session_tiers.memory_bytes, 64 << 20);
+  ASSERT_TRUE(config->session_tiers.disk.has_value());
+  EXPECT_EQ(config->session_tiers.disk->directory, "/d");
+  EXPECT_EQ(config->session_tiers.disk->quota_bytes, 1 << 30);
+  EXPECT_EQ(config->session_durability, Durability::kDisk);
+  EXPECT_EQ(config->session_checkpoints, 5);
+  EXPECT_EQ(config->prefix_cache_bytes, 0);
+  EXPECT_EQ(config->answer_retention, absl::ZeroDuration());
+  EXPECT_EQ(config->answer_retention_bytes, 1 << 20);
   EXPECT_EQ(config->session_ttl, absl::Hours(1));
   EXPECT_EQ(config->engine.max_running, 3);
   EXPECT_EQ(config->engine.max_queued, 0);
@@ -138,9 +157,17 @@ TEST_F(FlagsTest, BadValuesAreRefusedByTheirFlagsName) {
       "--grpc_address=[::1:7411",
       "--http_address=host:port",
       "--http_address=",
-      "--session_memory=0",
-      "--session_memory=-1GiB",
-      "--session_memory=lots",
+      "--session_tiers=",
+      "--session_tiers=memory:lots",
+      "--session_tiers=memory:1GiB,disk:/d?quotas=1GiB",
+      "--session_durability=tape",
+      "--session_durability=disk",  // There is none.
+      "--session_checkpoints=-1",
+      "--session_checkpoints=65",
+      "--prefix_cache=-1",
+      "--answer_retention=-1s",
+      "--answer_retention=inf",
+      "--answer_retention_memory=some",
       "--session_ttl=-1s",
       "--session_ttl=500ms",
       "--session_ttl=10",

@@ -67,19 +67,44 @@ ModelInfo Model() {
 // Every metric that a serving server shows.
 std::string FullText() {
   ServingState serving;
-  Metrics metrics(&serving);
+  KeptAnswers answers({});
+  Metrics metrics(&serving, &answers);
   metrics.RequestDone("Generate", "length", absl::Milliseconds(20));
   metrics.StepDone({.sequences = 3, .prompt_tokens = 7, .duration = absl::Milliseconds(2)});
   metrics.TurnCompleted("r", {});
+  metrics.SessionRestored("disk", absl::Milliseconds(2));
+  metrics.SessionsPersisted(3, absl::Milliseconds(2));
+  metrics.SessionTrouble("SNAPSHOT_DAMAGED");
   std::vector<prometheus::MetricFamily> families;
   SessionStoreStats sessions;
   sessions.sessions = 2;
-  sessions.bytes = 2500;
-  sessions.memory_limit = 10000;
   sessions.positions = 40;
+  sessions.checkpoints = 7;
+  sessions.checkpoint_bytes = 7000;
+  sessions.tiers = {{.tier = "memory",
+                     .sessions = 2,
+                     .usage = {.snapshots = 3, .states = 2, .bytes = 2500, .limit_bytes = 10000}},
+                    {.tier = "disk",
+                     .sessions = 9,
+                     .usage = {.snapshots = 11, .states = 10, .bytes = 12000, .limit_bytes = 0}}};
   sessions.evictions = 5;
   sessions.expirations = 6;
-  AppendServingGauges(Model(), {.load = {.running = 1, .queued = 4}, .sessions = sessions},
+  sessions.moves_down_pressure = 12;
+  sessions.moves_down_drain = 13;
+  sessions.moves_up_turn = 14;
+  sessions.damaged = 15;
+  const PrefixCache::Stats prefixes = {.states = 1,
+                                       .bytes = 2,
+                                       .limit_bytes = 3,
+                                       .lookups = 4,
+                                       .hits = 5,
+                                       .hit_tokens = 6,
+                                       .evictions = 7};
+  AppendServingGauges(Model(),
+                      {.load = {.running = 1, .queued = 4},
+                       .sessions = sessions,
+                       .prefixes = prefixes,
+                       .answers = {.answers = 8, .bytes = 9, .limit_bytes = 10, .dropped = 11}},
                       families);
   std::ostringstream text;
   prometheus::TextSerializer().Serialize(text, families);
@@ -120,7 +145,8 @@ TEST(MetricsTest, EveryMetricIsInTheDocumentation) {
 
 TEST(MetricsTest, CountsWhatHappens) {
   ServingState serving;
-  Metrics metrics(&serving);
+  KeptAnswers answers({});
+  Metrics metrics(&serving, &answers);
   metrics.RequestDone("Generate", "length", absl::Milliseconds(20));
   metrics.RequestDone("Generate", "length", absl::Milliseconds(30));
   metrics.RequestDone("Score", "invalid_field", absl::ZeroDuration());
@@ -144,6 +170,10 @@ TEST(MetricsTest, CountsWhatHappens) {
     metrics.TurnCompleted("r", result);
   }
   metrics.ScoreCompleted("r", 9);
+  metrics.SessionRestored("disk", absl::Milliseconds(4));
+  metrics.SessionRestored("memory", absl::Microseconds(15));
+  metrics.SessionsPersisted(3, absl::Milliseconds(8));
+  metrics.SessionTrouble("DISK_FULL");
 
   std::map<std::string, double> samples = Parse(metrics.Text()).samples;
   EXPECT_EQ(samples[R"(fermata_requests_total{method="Generate",outcome="length"})"], 2);
@@ -169,6 +199,11 @@ TEST(MetricsTest, CountsWhatHappens) {
   EXPECT_EQ(samples["fermata_step_prompt_budget_sum"], 20);
   EXPECT_EQ(samples["fermata_denominator_clamps_total"], 4);
   EXPECT_EQ(samples["fermata_scored_tokens_total"], 9);
+  EXPECT_DOUBLE_EQ(samples[R"(fermata_session_restore_seconds_sum{tier="disk"})"], 0.004);
+  EXPECT_EQ(samples[R"(fermata_session_restore_seconds_bucket{tier="memory",le="2e-05"})"], 1);
+  EXPECT_DOUBLE_EQ(samples["fermata_session_persist_seconds_sum"], 0.008);
+  EXPECT_EQ(samples["fermata_session_persist_commits_sum"], 3);
+  EXPECT_EQ(samples[R"(fermata_session_troubles_total{reason="disk_full"})"], 1);
   EXPECT_GT(samples["process_resident_memory_bytes"], 1e6);
   EXPECT_NEAR(samples["process_start_time_seconds"], static_cast<double>(time(nullptr)), 1000);
 }
@@ -179,7 +214,27 @@ TEST(MetricsTest, GaugesTellSessionsAndTheirKvEquivalent) {
   EXPECT_EQ(samples["fermata_queued_requests"], 4);
   EXPECT_EQ(samples[R"(fermata_sessions{tier="memory"})"], 2);
   EXPECT_EQ(samples[R"(fermata_session_bytes{tier="memory"})"], 2500);
-  EXPECT_EQ(samples["fermata_session_memory_limit_bytes"], 10000);
+  EXPECT_EQ(samples[R"(fermata_session_snapshots{tier="memory"})"], 3);
+  EXPECT_EQ(samples[R"(fermata_session_limit_bytes{tier="memory"})"], 10000);
+  EXPECT_EQ(samples[R"(fermata_sessions{tier="disk"})"], 9);
+  EXPECT_EQ(samples[R"(fermata_session_bytes{tier="disk"})"], 12000);
+  EXPECT_EQ(samples[R"(fermata_session_moves_total{direction="down",reason="pressure"})"], 12);
+  EXPECT_EQ(samples[R"(fermata_session_moves_total{direction="down",reason="drain"})"], 13);
+  EXPECT_EQ(samples[R"(fermata_session_moves_total{direction="up",reason="turn"})"], 14);
+  EXPECT_EQ(samples["fermata_session_checkpoints"], 7);
+  EXPECT_EQ(samples["fermata_session_checkpoint_bytes"], 7000);
+  EXPECT_EQ(samples["fermata_session_damaged_total"], 15);
+  EXPECT_EQ(samples["fermata_prefix_cache_states"], 1);
+  EXPECT_EQ(samples["fermata_prefix_cache_bytes"], 2);
+  EXPECT_EQ(samples["fermata_prefix_cache_limit_bytes"], 3);
+  EXPECT_EQ(samples["fermata_prefix_cache_lookups_total"], 4);
+  EXPECT_EQ(samples["fermata_prefix_cache_hits_total"], 5);
+  EXPECT_EQ(samples["fermata_prefix_cache_hit_tokens_total"], 6);
+  EXPECT_EQ(samples["fermata_prefix_cache_evictions_total"], 7);
+  EXPECT_EQ(samples["fermata_kept_answers"], 8);
+  EXPECT_EQ(samples["fermata_kept_answer_bytes"], 9);
+  EXPECT_EQ(samples["fermata_kept_answer_limit_bytes"], 10);
+  EXPECT_EQ(samples["fermata_kept_answers_dropped_total"], 11);
   EXPECT_EQ(samples["fermata_session_evictions_total"], 5);
   EXPECT_EQ(samples["fermata_session_expirations_total"], 6);
   EXPECT_EQ(samples["fermata_state_bytes_per_session"], 1000);
@@ -191,8 +246,9 @@ TEST(MetricsTest, GaugesTellSessionsAndTheirKvEquivalent) {
 
 TEST(MetricsTest, NothingOfTheModelWhileItLoads) {
   ServingState serving;
-  const std::string text = Metrics(&serving).Text();
-  EXPECT_EQ(text.find("fermata_sessions"), std::string::npos);
+  KeptAnswers answers({});
+  const std::string text = Metrics(&serving, &answers).Text();
+  EXPECT_EQ(text.find("fermata_sessions{"), std::string::npos);
   EXPECT_THAT(text, HasSubstr("fermata_build_info{version=\""));
 }
 

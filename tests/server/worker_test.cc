@@ -1,5 +1,7 @@
 #include "server/worker.h"
 
+#include <atomic>
+#include <barrier>
 #include <future>
 #include <thread>
 #include <vector>
@@ -63,6 +65,37 @@ TEST(WorkerTest, TasksMayPostTasks) {
   Worker worker("test", 1);
   worker.Post([&] { worker.Post([&] { done.set_value(); }); });
   done.get_future().wait();
+}
+
+// Each of the first tasks ends only when the others have begun.
+TEST(WorkerTest, SeveralThreadsRunTasksAtOnceAndAllOfThem) {
+  constexpr int kThreads = 4;
+  std::barrier together(kThreads);
+  std::atomic<int> ran = 0;
+  {
+    Worker worker("test", 1000, kThreads);
+    for (int i = 0; i < kThreads; ++i) {
+      worker.Post([&] {
+        together.arrive_and_wait();
+        ++ran;
+      });
+    }
+    for (int i = 0; i < 1000; ++i) worker.Post([&] { ++ran; });
+  }
+  EXPECT_EQ(ran, 1000 + kThreads);
+}
+
+// A task that waits holds up one thread only.
+TEST(WorkerTest, ATaskIsNotLeftBehindOneThatWaits) {
+  Worker worker("test", 1000, 2);
+  std::promise<void> release;
+  worker.Post([&] { release.get_future().wait(); });
+  for (int i = 0; i < 100; ++i) {
+    std::promise<void> done;
+    worker.Post([&] { done.set_value(); });
+    done.get_future().wait();
+  }
+  release.set_value();
 }
 
 }  // namespace

@@ -126,16 +126,21 @@ void StepRecorder::StepDone(const StepStats& step) {
   changed_.notify_all();
 }
 
-TestEngine::TestEngine(const EngineOptions& options, bool softmax)
+TestEngine::TestEngine(const EngineOptions& options, bool softmax, int64_t prefix_bytes)
     : model_(MakeByteModel(softmax)) {
   tokenizer_ = *Tokenizer::Load(testing::TempDir(), 256);
   sessions_ = std::make_unique<SessionStore>(
       SessionStoreOptions{.model_fingerprint = model_->info().fingerprint,
                           .state_bytes = model_->info().state_bytes,
                           .memory_bytes = int64_t{64} << 20});
+  if (prefix_bytes > 0) {
+    prefixes_ = std::make_unique<PrefixCache>(PrefixCache::Options{
+        .state_bytes = model_->info().state_bytes, .memory_bytes = prefix_bytes});
+  }
   engine_ = std::make_unique<Engine>(Engine::Parts{.model = model_.get(),
                                                    .tokenizer = tokenizer_.get(),
                                                    .sessions = sessions_.get(),
+                                                   .prefixes = prefixes_.get(),
                                                    .observer = &recorder_},
                                      options);
 }

@@ -76,10 +76,12 @@ class StepRecorder : public EngineObserver {
   std::vector<StepStats> steps_;
 };
 
-// A model, its sessions and an engine.
+// A model, its sessions and an engine. No beginnings of sequences are kept unless they are given
+// memory.
 class TestEngine {
  public:
-  explicit TestEngine(const EngineOptions& options = {}, bool softmax = false);
+  explicit TestEngine(const EngineOptions& options = {}, bool softmax = false,
+                      int64_t prefix_bytes = 0);
 
   // A turn that is not waited for. Dies if it is refused.
   std::shared_ptr<RequestHandle> Start(TurnRequest request, std::shared_ptr<RecordingSink> sink);
@@ -88,6 +90,7 @@ class TestEngine {
 
   Engine& engine() { return *engine_; }
   SessionStore& sessions() { return *sessions_; }
+  PrefixCache& prefixes() { return *prefixes_; }
   StepRecorder& recorder() { return recorder_; }
   const Model& model() const { return *model_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
@@ -96,6 +99,7 @@ class TestEngine {
   std::unique_ptr<Model> model_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<SessionStore> sessions_;
+  std::unique_ptr<PrefixCache> prefixes_;
   StepRecorder recorder_;
   std::unique_ptr<Engine> engine_;
 };

@@ -51,7 +51,7 @@ TEST_F(SessionLifetimeTest, ASessionInATurnStays) {
   SessionStore::Lease d = MustBegin(*store_, "d");
 
   for (const absl::Status& status :
-       {store_->Begin(Creating("e")).status(), store_->Create({}).status()}) {
+       {store_->Begin(Creating("e"))->Fetch(), store_->Create({}).status()}) {
     EXPECT_EQ(Reason(status), "RESOURCE_EXHAUSTED SESSION_MEMORY_EXHAUSTED");
     EXPECT_EQ(DetailsOf(status).retry_after, absl::Seconds(3));
   }
@@ -63,7 +63,7 @@ TEST_F(SessionLifetimeTest, ASessionInATurnStays) {
     record.position = 50;
     record.pending_token = 1;
     record.sampler_memory = std::string(kMaxSamplerMemoryBytes, 'm');
-    lease->Commit(record, std::vector<std::byte>(kTestStateBytes));
+    EXPECT_TRUE(CommitTurn(*lease, record, Filled(0)).ok());
   }
   EXPECT_EQ(store_->stats().positions, 150);
   EXPECT_TRUE(RunTurn(*store_, "e", 1, 1).ok());
@@ -72,7 +72,7 @@ TEST_F(SessionLifetimeTest, ASessionInATurnStays) {
 TEST_F(SessionLifetimeTest, AnEvictedSessionsNameStartsFromNothing) {
   for (const char* id : {"a", "b", "c", "d"}) ASSERT_TRUE(RunTurn(*store_, id, 1, 0xAA).ok());
   EXPECT_EQ(Reason(store_->Begin(Existing("a")).status()), "NOT_FOUND SESSION_EXPIRED");
-  EXPECT_EQ(StateOf(*store_, "a"), std::vector<std::byte>(kTestStateBytes));
+  EXPECT_EQ(StateOf(*store_, "a"), Filled(0));
   ASSERT_TRUE(RunTurn(*store_, "a", 1, 1).ok());
   ASSERT_TRUE(store_->Delete("a").ok());
   EXPECT_EQ(Reason(store_->Get("a").status()), "NOT_FOUND SESSION_NOT_FOUND");
@@ -97,7 +97,7 @@ TEST_F(SessionLifetimeTest, ExpiresAfterItsTimeToLive) {
   }
   EXPECT_EQ(store_->stats().expirations, 1);
   EXPECT_EQ(store_->stats().evictions, 0);
-  EXPECT_EQ(store_->stats().bytes, 0);
+  EXPECT_EQ(store_->stats().tiers[0].usage.bytes, 0);
 }
 
 TEST_F(SessionLifetimeTest, LookingDoesNotKeepAlive) {
@@ -118,15 +118,18 @@ TEST_F(SessionLifetimeTest, LookingDoesNotKeepAlive) {
 TEST_F(SessionLifetimeTest, NeverInATurn) {
   SessionStore::BeginOptions options = Creating("a");
   options.ttl = absl::Seconds(10);
-  SessionRecord record = store_->Begin(options)->Commit({}, std::vector<std::byte>(96));
-  EXPECT_EQ(record.ttl, absl::Seconds(10));
+  {
+    SessionStore::Lease lease = store_->Begin(options).value();
+    ASSERT_TRUE(lease.Fetch().ok());
+    EXPECT_EQ(CommitTurn(lease, {}, Filled(0))->ttl, absl::Seconds(10));
+  }
   {
     SessionStore::Lease lease = MustBegin(*store_, "a");
     clock_.Advance(absl::Hours(1));
     store_->DropExpired();
     EXPECT_TRUE(Lives("a"));
     EXPECT_EQ(store_->List({})->sessions.size(), 1u);
-    EXPECT_EQ(lease.Commit(lease.record(), std::vector<std::byte>(96)).ttl, absl::Seconds(10));
+    EXPECT_EQ(CommitTurn(lease, lease.record(), Filled(0))->ttl, absl::Seconds(10));
   }
   EXPECT_TRUE(Lives("a"));
   {
@@ -179,8 +182,9 @@ TEST_F(SessionLifetimeTest, DefaultUpdateAndTurnSetTheTimeToLive) {
   SessionStore::BeginOptions begin = Existing("a");
   begin.ttl = absl::Seconds(1);
   SessionStore::Lease lease = store_->Begin(begin).value();
+  ASSERT_TRUE(lease.Fetch().ok());
   EXPECT_EQ(lease.record().ttl, absl::Seconds(100));
-  EXPECT_EQ(lease.Commit(lease.record(), std::vector<std::byte>(96)).ttl, absl::Seconds(1));
+  EXPECT_EQ(CommitTurn(lease, lease.record(), Filled(0))->ttl, absl::Seconds(1));
   clock_.Advance(absl::Seconds(1));
   EXPECT_FALSE(Lives("a"));
   EXPECT_EQ(MustBegin(*store_, "a").record().ttl, absl::Seconds(10));

@@ -23,7 +23,12 @@ class SessionListTest : public testing::Test {
   }
 
   FakeClock clock_;
-  std::unique_ptr<SessionStore> store_ = SmallStore(3000, clock_);
+  std::unique_ptr<SessionStore> store_ = [this] {
+    SessionStoreOptions options = SmallStoreOptions(0, clock_);
+    options.state_bytes = 64;
+    options.memory_bytes = 64 << 20;
+    return std::make_unique<SessionStore>(options);
+  }();
 };
 
 TEST_F(SessionListTest, PagesInTheOrderOfIds) {

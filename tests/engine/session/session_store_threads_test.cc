@@ -16,7 +16,7 @@ constexpr int kThreads = 4;
 constexpr int kSteps = 4000;
 constexpr int kIds = 24;
 constexpr int64_t kCapacity = 8;  // More than can be in turns at once, fewer than there are ids.
-constexpr size_t kWords = 512;
+constexpr size_t kWords = 4096;
 constexpr std::chrono::milliseconds kMostTtl{3};
 
 // What a session's state holds all over: its own name and position, so that a state of another
@@ -32,8 +32,7 @@ class ThreadsTest : public testing::Test {
   ThreadsTest() {
     SessionStoreOptions options;
     options.state_bytes = kWords * sizeof(uint64_t);
-    each_ = MemoryTier(options.state_bytes, 0).session_bytes();
-    options.memory_bytes = kCapacity * each_;
+    options.memory_bytes = kCapacity * (options.state_bytes + MemoryTier::kHeadRoom);
     store_ = std::make_unique<SessionStore>(options);
   }
 
@@ -45,6 +44,7 @@ class ThreadsTest : public testing::Test {
       ASSERT_EQ(Reason(lease.status()), "ABORTED SESSION_BUSY");
       return;
     }
+    ASSERT_TRUE(lease->Fetch().ok());
     SessionRecord record = lease->record();
     ASSERT_EQ(record.id, Name(id));
     ASSERT_TRUE(record.position == 0 || record.position == last_[id]) << "a commit was lost";
@@ -58,7 +58,8 @@ class ThreadsTest : public testing::Test {
     record.sampler_memory = std::to_string(record.position);
     state.assign(kWords, Marker(id, record.position));
     last_[id] = record.position;
-    lease->Commit(record, std::as_bytes(std::span(state)));
+    lease->Commit(record, std::as_bytes(std::span(state)),
+                  [](const absl::StatusOr<SessionRecord>& result) { ASSERT_TRUE(result.ok()); });
     ++commits_;
   }
 
@@ -122,8 +123,7 @@ class ThreadsTest : public testing::Test {
         break;
       case 5: {
         const SessionStoreStats stats = store_->stats();
-        ASSERT_LE(stats.bytes, stats.memory_limit);
-        ASSERT_LE(stats.sessions, kCapacity);
+        ASSERT_LE(stats.tiers[0].usage.bytes, stats.tiers[0].usage.limit_bytes);
         break;
       }
       case 6:
@@ -136,7 +136,6 @@ class ThreadsTest : public testing::Test {
   }
 
   std::unique_ptr<SessionStore> store_;
-  int64_t each_ = 0;
   std::atomic<int64_t> positions_ = 0;
   std::atomic<int64_t> commits_ = 0;
   std::atomic<int64_t> last_[kIds] = {};  // Written within the session's turn.
@@ -164,7 +163,8 @@ TEST_F(ThreadsTest, NothingCrossesAndNothingTears) {
   for (const SessionRecord& record : page.sessions) positions += record.position;
   EXPECT_EQ(stats.positions, positions);
   EXPECT_EQ(stats.sessions, static_cast<int64_t>(page.sessions.size()));
-  EXPECT_EQ(stats.bytes, stats.sessions * each_);
+  EXPECT_EQ(stats.tiers[0].usage.snapshots, stats.sessions);
+  EXPECT_EQ(stats.tiers[0].usage.states, stats.sessions);
 }
 
 }  // namespace

@@ -14,16 +14,9 @@
 #include "engine/session/session_store.h"
 #include "engine/session/snapshot.h"
 #include "gmock/gmock.h"
+#include "tests/engine/session/records.h"
 
 namespace fermata {
-
-// A record with something in every field.
-SessionRecord FullRecord(std::string_view id);
-
-// `size` bytes that differ from place to place, and from `seed` to `seed`.
-std::vector<std::byte> SomeState(size_t size, uint8_t seed);
-
-std::string AsText(const std::vector<std::byte>& bytes);
 
 // A clock that moves when told to.
 class FakeClock {
@@ -35,9 +28,10 @@ class FakeClock {
   std::atomic<int64_t> now_ = 1'700'000'000'123'456'789;
 };
 
-inline constexpr int64_t kTestStateBytes = 96;
+// Large against what is set aside for records, so that a small number of sessions is exact.
+inline constexpr int64_t kTestStateBytes = 512 * 1024;
 
-// A store of small states in which `capacity` sessions fit, at a time that `clock` tells.
+// A store in which `capacity` sessions fit, at a time that `clock` tells.
 SessionStoreOptions SmallStoreOptions(int64_t capacity, FakeClock& clock);
 std::unique_ptr<SessionStore> SmallStore(int64_t capacity, FakeClock& clock);
 
@@ -45,16 +39,21 @@ SessionStore::BeginOptions Creating(const std::string& id);
 SessionStore::BeginOptions Existing(const std::string& id);
 
 // Runs a turn on `id`, creating it, that ends at `position` with every byte of the state `fill`.
-absl::Status RunTurn(SessionStore& store, const std::string& id, int64_t position, uint8_t fill);
+absl::StatusOr<SessionRecord> RunTurn(SessionStore& store, const std::string& id, int64_t position,
+                                      uint8_t fill);
 
-// A turn on `id` that must begin, left open.
+// Commits a turn, and waits until that is done.
+absl::StatusOr<SessionRecord> CommitTurn(SessionStore::Lease& lease, const SessionRecord& record,
+                                         const std::vector<std::byte>& state);
+
+// A state of kTestStateBytes.
+std::vector<std::byte> Filled(uint8_t fill);
+
+// A turn on `id` that must begin and find its state, left open.
 SessionStore::Lease MustBegin(SessionStore& store, const std::string& id);
 
 // The state that a turn on `id` finds.
 std::vector<std::byte> StateOf(SessionStore& store, const std::string& id);
-
-// The reason that `status` carries, and its code: "NOT_FOUND SESSION_EXPIRED".
-std::string Reason(const absl::Status& status);
 
 }  // namespace fermata
 

@@ -1,3 +1,5 @@
+// What every tier promises.
+
 #include "engine/session/tier.h"
 
 #include <atomic>
@@ -5,168 +7,195 @@
 #include <memory>
 #include <thread>
 
+#include "engine/session/disk_tier.h"
 #include "engine/session/memory_tier.h"
-#include "tests/engine/session/testing.h"
+#include "gmock/gmock.h"
+#include "tests/engine/session/disk_testing.h"
 
 namespace fermata {
 namespace {
 
-constexpr size_t kStateBytes = 1000;  // Not a multiple of anything.
+constexpr size_t kStateBytes = kDiskStateBytes;  // Not a multiple of anything.
 
-// Every tier of the service, made so that `capacity` snapshots fit.
+// A tier, and where it lives.
+struct Made {
+  std::unique_ptr<DiskDir> directory;
+  std::unique_ptr<Tier> tier;
+};
+
+// Every tier of the service, made so that a few snapshots fit and a hundred do not.
 struct TierCase {
   const char* name;
-  std::function<std::unique_ptr<Tier>(int64_t capacity)> make;
+  std::function<Made()> make;
 };
 
 const TierCase kTiers[] = {
     {"memory",
-     [](int64_t capacity) {
-       const int64_t each = MemoryTier(kStateBytes, /*memory_bytes=*/0).session_bytes();
-       return std::make_unique<MemoryTier>(kStateBytes, capacity * each);
+     [] {
+       return Made{.directory = nullptr,
+                   .tier = std::make_unique<MemoryTier>(
+                       kStateBytes, /*memory_bytes=*/20 * MemoryTier::kHeadRoom)};
+     }},
+    {"disk",
+     [] {
+       auto directory = std::make_unique<DiskDir>();
+       DiskTier::Options options = DiskOptions(*directory);
+       options.quota_bytes = 20 * 4096;
+       return Made{.directory = std::move(directory), .tier = MustOpen(options).tier};
      }},
 };
 
 class TierTest : public testing::TestWithParam<TierCase> {
  protected:
-  // Reserves and puts.
-  void Keep(Tier& tier, const SessionRecord& record, const std::vector<std::byte>& state) {
-    ASSERT_TRUE(tier.Reserve(record.id).ok());
-    ASSERT_TRUE(tier.Put(record, state).ok());
+  TierTest() : made_(GetParam().make()), tier_(*made_.tier) {}
+
+  void MustPut(const std::vector<DiskSnapshot>& snapshots) {
+    for (const absl::Status& status : PutAll(tier_, snapshots)) EXPECT_TRUE(status.ok()) << status;
   }
-  // That `tier` gives back `record` and `state`, and their bytes as the format lays them out.
-  void ExpectKept(const Tier& tier, const SessionRecord& record,
-                  const std::vector<std::byte>& state) {
-    EXPECT_EQ(tier.Record(record.id).value(), record);
-    std::vector<std::byte> read(kStateBytes);
-    EXPECT_TRUE(tier.State(record.id, read).ok());
-    EXPECT_EQ(read, state);
-    EXPECT_EQ(tier.Snapshot(record.id).value(), EncodeSnapshot(record, state));
+  absl::Status Put(const DiskSnapshot& snapshot) { return PutAll(tier_, {snapshot})[0]; }
+  void MustErase(const std::vector<SnapshotKey>& keys) {
+    const absl::Status erased = tier_.Erase(keys);
+    EXPECT_TRUE(erased.ok()) << erased;
   }
+
+  const Made made_;
+  Tier& tier_;
 };
 
-TEST_P(TierTest, KeepsTheBytesOfTheFormat) {
-  const auto tier = GetParam().make(2);
-  Keep(*tier, FullRecord("a"), SomeState(kStateBytes, 1));
-  SessionRecord bare;
-  bare.id = "b";
-  Keep(*tier, bare, SomeState(kStateBytes, 2));
-  ExpectKept(*tier, FullRecord("a"), SomeState(kStateBytes, 1));
-  ExpectKept(*tier, bare, SomeState(kStateBytes, 2));
-}
-
-TEST_P(TierTest, RecordsOfAnyLengthFollowOneAnother) {
-  const auto tier = GetParam().make(1);
-  SessionRecord record = FullRecord("a");
-  const std::vector<std::byte> first = SomeState(kStateBytes, 1);
-  Keep(*tier, record, first);
-  for (const size_t memory : {0, 1000, 10, 16'384, 16'300, 0}) {
-    record.sampler_memory = std::string(memory, 'm');
-    ++record.turns;
-    ASSERT_TRUE(tier->PutRecord(record).ok());
-    ExpectKept(*tier, record, first);
-    ++record.position;
-    const std::vector<std::byte> next = SomeState(kStateBytes, record.turns);
-    ASSERT_TRUE(tier->Put(record, next).ok());
-    ExpectKept(*tier, record, next);
-    ASSERT_TRUE(tier->Put(record, first).ok());
-  }
+TEST_P(TierTest, GivesBackWhatWasPut) {
+  EXPECT_EQ(tier_.name(), GetParam().name);
+  DiskSnapshot bare = SomeSnapshot({.key = 2, .state = 2}, "b");
+  bare.record = {};
+  bare.record.id = "b";
+  bare.record.model_fingerprint = kDiskModel;
+  DiskSnapshot longest = SomeSnapshot({.key = 3, .state = 3}, "c");
+  longest.record.sampler_memory.assign(kMaxSamplerMemoryBytes, 'm');
+  longest.record.checkpoints = FullRecord("c").checkpoints;
+  const std::vector<DiskSnapshot> all = {SomeSnapshot({.key = 1, .state = 1}, "a"), bare, longest};
+  MustPut(all);
+  for (const DiskSnapshot& snapshot : all) ExpectKept(tier_, snapshot);
+  EXPECT_EQ(tier_.usage().snapshots, 3);
+  EXPECT_EQ(tier_.usage().states, 3);
 }
 
 TEST_P(TierTest, WhatIsNotThereIsNotFound) {
-  const auto tier = GetParam().make(1);
-  std::vector<std::byte> state(kStateBytes);
-  const auto expect_none = [&] {
-    EXPECT_TRUE(absl::IsNotFound(tier->Record("a").status()));
-    EXPECT_TRUE(absl::IsNotFound(tier->State("a", state)));
-    EXPECT_TRUE(absl::IsNotFound(tier->Snapshot("a").status()));
-    EXPECT_TRUE(absl::IsNotFound(tier->PutRecord(FullRecord("a"))));
-  };
-  expect_none();
-  EXPECT_TRUE(absl::IsNotFound(tier->Put(FullRecord("a"), state)));  // No place reserved.
-  expect_none();
-  ASSERT_TRUE(tier->Reserve("a").ok());
-  expect_none();
-  ASSERT_TRUE(tier->Put(FullRecord("a"), state).ok());
-  tier->Erase("a");
-  expect_none();
-  tier->Erase("a");
+  ExpectNone(tier_, 1);
+  EXPECT_FALSE(tier_.HasState(1));
+  MustErase({1});
+  MustPut({SomeSnapshot({.key = 1, .state = 1}, "a")});
+  ExpectNone(tier_, 2);
+  MustErase({2, 1, 1});
+  ExpectNone(tier_, 1);
+  EXPECT_FALSE(tier_.HasState(1));
+  EXPECT_EQ(tier_.usage().snapshots, 0);
+  EXPECT_EQ(tier_.usage().states, 0);
+  EXPECT_EQ(tier_.usage().bytes, 0);
 }
 
-TEST_P(TierTest, HoldsItsCapacityAndNoMore) {
-  const auto tier = GetParam().make(3);
-  EXPECT_EQ(tier->usage().capacity, 3);
-  for (const char* id : {"a", "b", "c", "b"}) EXPECT_TRUE(tier->Reserve(id).ok()) << id;
-  EXPECT_EQ(tier->usage().snapshots, 3);
-  EXPECT_LE(tier->usage().bytes, tier->usage().limit_bytes);
-  EXPECT_TRUE(absl::IsResourceExhausted(tier->Reserve("d")));
-  tier->Erase("b");
-  EXPECT_EQ(tier->usage().snapshots, 2);
-  Keep(*tier, FullRecord("d"), SomeState(kStateBytes, 4));
-  ExpectKept(*tier, FullRecord("d"), SomeState(kStateBytes, 4));
-  for (const char* id : {"a", "c", "d"}) tier->Erase(id);
-  EXPECT_EQ(tier->usage().bytes, 0);
+TEST_P(TierTest, SnapshotsOfOneStateShareItInAnyOrderOfGoing) {
+  const std::vector<DiskSnapshot> three = {SomeSnapshot({.key = 11, .state = 10}, "a"),
+                                           SomeSnapshot({.key = 12, .state = 10}, "b"),
+                                           SomeSnapshot({.key = 13, .state = 10}, "c")};
+  for (const std::vector<size_t>& order :
+       {std::vector<size_t>{0, 1, 2}, {2, 1, 0}, {1, 0, 2}, {0, 2, 1}}) {
+    MustPut({three[0]});
+    // Those that follow need not bring it.
+    DiskSnapshot without = three[1];
+    without.state.clear();
+    MustPut({without, three[2]});
+    EXPECT_EQ(tier_.usage().snapshots, 3);
+    EXPECT_EQ(tier_.usage().states, 1);
+    for (size_t gone = 0; gone < 3; ++gone) {
+      for (size_t i = gone; i < 3; ++i) ExpectKept(tier_, three[order[i]]);
+      MustErase({three[order[gone]].name.key});
+      ExpectNone(tier_, three[order[gone]].name.key);
+    }
+    EXPECT_FALSE(tier_.HasState(10));
+    EXPECT_EQ(tier_.usage().bytes, 0);
+  }
+}
+
+TEST_P(TierTest, AStateThatIsPutTogetherWithItsForksIsKeptOnce) {
+  const std::vector<DiskSnapshot> all = {SomeSnapshot({.key = 4, .state = 4}, "a"),
+                                         SomeSnapshot({.key = 5, .state = 4}, "b"),
+                                         SomeSnapshot({.key = 6, .state = 4}, "c")};
+  MustPut(all);
+  for (const DiskSnapshot& snapshot : all) ExpectKept(tier_, snapshot);
+  EXPECT_EQ(tier_.usage().states, 1);
 }
 
 TEST_P(TierTest, RefusalLeavesWhatWasThere) {
-  const auto tier = GetParam().make(1);
-  const std::vector<std::byte> state = SomeState(kStateBytes, 1);
-  Keep(*tier, FullRecord("a"), state);
-  SessionRecord wrong = FullRecord("a");
-  wrong.position = -1;
-  EXPECT_TRUE(absl::IsInvalidArgument(tier->Put(wrong, SomeState(kStateBytes, 2))));
-  EXPECT_TRUE(absl::IsInvalidArgument(tier->PutRecord(wrong)));
-  std::vector<std::byte> longer = SomeState(kStateBytes + 1, 2);
-  std::vector<std::byte> shorter = SomeState(kStateBytes - 1, 2);
-  EXPECT_TRUE(absl::IsInvalidArgument(tier->Put(FullRecord("a"), longer)));
-  EXPECT_TRUE(absl::IsInvalidArgument(tier->Put(FullRecord("a"), shorter)));
-  EXPECT_TRUE(absl::IsInvalidArgument(tier->State("a", longer)));
-  EXPECT_TRUE(absl::IsInvalidArgument(tier->State("a", shorter)));
-  ExpectKept(*tier, FullRecord("a"), state);
+  const DiskSnapshot one = SomeSnapshot({.key = 1, .state = 1}, "a");
+  MustPut({one});
+  DiskSnapshot wrong = SomeSnapshot({.key = 2, .state = 2}, "b");
+  wrong.record.position = -1;
+  DiskSnapshot longer = SomeSnapshot({.key = 3, .state = 3}, "b");
+  longer.state.push_back({});
+  DiskSnapshot stateless = SomeSnapshot({.key = 4, .state = 4}, "b");
+  stateless.state.clear();
+  const DiskSnapshot good = SomeSnapshot({.key = 5, .state = 5}, "b");
+  const auto statuses = PutAll(tier_, {wrong, longer, good, stateless});
+  for (const int i : {0, 1, 3}) EXPECT_TRUE(absl::IsInvalidArgument(statuses[i])) << statuses[i];
+  EXPECT_TRUE(statuses[2].ok()) << statuses[2];
+  for (const SnapshotKey key : {2, 3, 4}) ExpectNone(tier_, key);
+  std::vector<std::byte> state(kStateBytes + 1);
+  EXPECT_TRUE(absl::IsInvalidArgument(tier_.State(1, state)));
+  state.resize(kStateBytes - 1);
+  EXPECT_TRUE(absl::IsInvalidArgument(tier_.State(1, state)));
+  ExpectKept(tier_, one);
+  ExpectKept(tier_, good);
 }
 
-TEST_P(TierTest, APlaceUsedAgainShowsNothingOfItsPast) {
-  const auto tier = GetParam().make(1);
-  SessionRecord past = FullRecord("past");
-  past.sampler_memory = std::string(5000, 'p');
-  Keep(*tier, past, SomeState(kStateBytes, 1));
-  tier->Erase("past");
-  ASSERT_TRUE(tier->Reserve("next").ok());
-  std::vector<std::byte> state(kStateBytes, std::byte{0});
-  EXPECT_TRUE(absl::IsNotFound(tier->State("next", state)));
-  EXPECT_EQ(state, std::vector<std::byte>(kStateBytes, std::byte{0}));
-  SessionRecord next;
-  next.id = "next";
-  ASSERT_TRUE(tier->Put(next, state).ok());
-  ExpectKept(*tier, next, state);
+TEST_P(TierTest, HoldsItsLimitAndNoMore) {
+  std::vector<SnapshotKey> kept;
+  SnapshotKey key = 0;
+  absl::Status status;
+  while (status.ok() && key < 10'000) {
+    ++key;
+    status = Put(SomeSnapshot({.key = key, .state = key}, "s" + std::to_string(key)));
+    if (status.ok()) kept.push_back(key);
+    EXPECT_LE(tier_.usage().bytes, tier_.usage().limit_bytes);
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  ExpectNone(tier_, key);
+  ASSERT_GT(kept.size(), 3u);
+  for (const SnapshotKey each : kept) {
+    ExpectKept(tier_, SomeSnapshot({.key = each, .state = each}, "s" + std::to_string(each)));
+  }
+  MustErase({kept[1]});
+  ++key;
+  const DiskSnapshot next = SomeSnapshot({.key = key, .state = key}, "next");
+  EXPECT_TRUE(Put(next).ok());
+  ExpectKept(tier_, next);
+  kept[1] = key;
+  MustErase(kept);
+  EXPECT_EQ(tier_.usage().bytes, 0);
 }
 
-TEST_P(TierTest, RecordsCanBeReadWhileASnapshotIsReplaced) {
-  const auto tier = GetParam().make(2);
-  SessionRecord record = FullRecord("a");
-  record.turns = 0;
-  Keep(*tier, record, SomeState(kStateBytes, 0));
+TEST_P(TierTest, RecordsCanBeReadWhileOthersComeAndGo) {
+  const DiskSnapshot stays = SomeSnapshot({.key = 1, .state = 1}, "stays");
+  MustPut({stays});
   std::atomic<bool> done = false;
   const std::jthread writer([&] {
-    SessionRecord next = record;
-    for (int i = 1; i <= 2000; ++i) {
-      next.turns = i;
-      next.sampler_memory = std::string(i % 300, 'm');
-      EXPECT_TRUE(tier->Put(next, SomeState(kStateBytes, i)).ok());
+    for (SnapshotKey key = 2; key < 300; ++key) {
+      EXPECT_TRUE(Put(SomeSnapshot({.key = key, .state = 1}, "comes")).ok());
+      if (key > 2) MustErase({key - 1});
     }
     done = true;
   });
-  uint64_t turns = 0;
-  while (!done) {
-    const auto read = tier->Record("a");
-    ASSERT_TRUE(read.ok()) << read.status();
-    ASSERT_GE(read->turns, turns);
-    if (read->turns > 0) {
-      ASSERT_EQ(read->sampler_memory.size(), read->turns % 300);
-    }
-    turns = read->turns;
-  }
-  EXPECT_EQ(tier->Record("a")->turns, 2000u);
+  while (!done) ASSERT_NO_FATAL_FAILURE(ExpectKept(tier_, stays));
+}
+
+TEST_P(TierTest, WhatIsSetAsideIsThereNoMore) {
+  const DiskSnapshot one = SomeSnapshot({.key = 1, .state = 1}, "a");
+  const DiskSnapshot fork = SomeSnapshot({.key = 2, .state = 1}, "b");
+  MustPut({one, fork});
+  EXPECT_TRUE(tier_.SetAside(1).ok());
+  ExpectNone(tier_, 1);
+  ExpectKept(tier_, fork);
+  EXPECT_TRUE(tier_.SetAside(2).ok());
+  ExpectNone(tier_, 2);
+  EXPECT_EQ(tier_.usage().bytes, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Tiers, TierTest, testing::ValuesIn(kTiers),

@@ -1,0 +1,17 @@
+#ifndef FERMATA_SERVER_EXPORT_REACTOR_H_
+#define FERMATA_SERVER_EXPORT_REACTOR_H_
+
+#include "fermata/v1/session.pb.h"
+#include "grpcpp/support/server_callback.h"
+#include "server/front.h"
+
+namespace fermata {
+
+// Begins to answer one call of Export: a snapshot in parts, one write outstanding. The reactor owns
+// itself until the call is done; `front` must outlive it.
+grpc::ServerWriteReactor<v1::SnapshotPart>* StartExport(const Front& front,
+                                                        const v1::ExportSessionRequest& request);
+
+}  // namespace fermata
+
+#endif  // FERMATA_SERVER_EXPORT_REACTOR_H_
