@@ -12,7 +12,7 @@ ABOUT = (
     "A small model (2 layers of 64) and 16 clients; each turn, of 16 tokens read and 16 "
     "generated, is of one of so many sessions at random, all in memory: turns per second, "
     "milliseconds a turn, the memory of the server, and what a session takes of "
-    "`--session_memory`.")
+    "the memory for sessions.")
 BUDGET = 90
 COLUMNS = [Column("sessions"), Column("turns/s"), Column("p50, ms", 1), Column("p99, ms", 1),
            Column("memory, MiB"), Column("bytes a session")]
