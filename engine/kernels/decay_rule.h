@@ -51,6 +51,9 @@ struct DecayRun {
 
   // The state before the run, which becomes the state after it.
   float* S = nullptr;  // [key_dim, value_dim]
+  // The state of the run that is computed next, of the same shape, or null: it is fetched to the cache
+  // meanwhile.
+  const float* next_S = nullptr;
   float* z = nullptr;  // [key_dim], or null for no normaliser.
 };
 

@@ -18,6 +18,14 @@ HWY_BEFORE_NAMESPACE();
 namespace fermata {
 namespace HWY_NAMESPACE {
 
+// Asks for `kFloats` floats to come to the second cache: the first may not have room for two states.
+template <int64_t kFloats>
+HWY_INLINE void FetchLines(const float* from) {
+  constexpr int64_t kLineFloats = 16;
+#pragma GCC unroll 16
+  for (int64_t i = 0; i < kFloats; i += kLineFloats) __builtin_prefetch(from + i, 0, 2);
+}
+
 // Vectors of value columns that a scan takes at once, as far as there are registers: rows of a state
 // that leaves the cache between two tokens are then read from one end to the other.
 constexpr int kWideVectors = kVectorLanes == 16 ? 4 : 2;
@@ -55,6 +63,7 @@ HWY_INLINE void ScanColumns(D d, const DeltaRun& run, int64_t column) {
   constexpr int64_t kColumns = hn::MaxLanes(D());
   const Decays decays = DecaysOf(run);
   float* HWY_RESTRICT S = run.S + column;
+  const float* next_S = (run.next_S == nullptr ? run.S : run.next_S) + column;
   auto shared_decay = hn::Set(d, 1.0f);
   for (int64_t t = 0; t < run.count; ++t) {
     const float* HWY_RESTRICT q = run.q + t * run.q_stride;
@@ -76,6 +85,7 @@ HWY_INLINE void ScanColumns(D d, const DeltaRun& run, int64_t column) {
     const auto advance = [&](int64_t i, hn::Vec<D>(&sums)[kVectors]) HWY_ATTR
         __attribute__((always_inline)) {
       float* HWY_RESTRICT row = S + i * run.value_dim;
+      if (t == 0) FetchLines<kVectors * kColumns>(next_S + i * run.value_dim);
       const auto decay = kPerChannel ? hn::Set(d, w[i]) : shared_decay;
       const auto k_i = hn::Set(d, k[i]);
       const auto q_i = hn::Set(d, q[i]);

@@ -43,6 +43,9 @@ struct DeltaRun {
 
   // The state before the run, which becomes the state after it.
   float* S = nullptr;  // [key_dim, value_dim]
+  // The state of the run that is computed next, of the same shape, or null: it is fetched to the cache
+  // meanwhile.
+  const float* next_S = nullptr;
 };
 
 // The run in the form asked for. `position` is that of the run's first token; only the chunkwise

@@ -107,7 +107,7 @@ class OneDnnProduct : public LibraryProduct {
   };
 
   void Execute(const void* x, int64_t rows, const void* packed, void* y) const {
-    const int threads = ThreadsFor(MatmulWork(shape_.out_features, shape_.in_features, rows));
+    const int threads = OpenMpThreadsFor(MatmulWork(shape_.out_features, shape_.in_features, rows));
     UseOpenMpThreads(threads);
     const Primitive& product = PrimitiveFor(rows, threads);
     const Description& description = product.description;

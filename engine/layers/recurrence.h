@@ -1,6 +1,7 @@
 #ifndef FERMATA_ENGINE_LAYERS_RECURRENCE_H_
 #define FERMATA_ENGINE_LAYERS_RECURRENCE_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <span>
@@ -63,16 +64,22 @@ int64_t RunHeads(std::span<const SequenceRows> sequences, const HeadWork& work, 
   const auto num_sequences = static_cast<int64_t>(sequences.size());
   std::atomic<int64_t> clamps = 0;
   const auto run = [&] {
-    ParallelFor(
-        work.num_heads * num_sequences, kStateWork * work.state_floats * work.rows / num_sequences,
-        [&](int64_t begin, int64_t end) {
-          int64_t clamped = 0;
-          for (int64_t pair = begin; pair < end; ++pair) {
-            const SequenceRows& sequence = sequences[pair % num_sequences];
-            clamped += Compute(make_run(sequence, pair / num_sequences), sequence.position, form);
-          }
-          clamps += clamped;
-        });
+    ParallelFor(work.num_heads * num_sequences,
+                kStateWork * work.state_floats * work.rows / num_sequences,
+                [&](int64_t begin, int64_t end) {
+                  int64_t clamped = 0;
+                  const auto run_of = [&](int64_t pair) {
+                    return make_run(sequences[pair % num_sequences], pair / num_sequences);
+                  };
+                  auto run = run_of(begin);
+                  for (int64_t pair = begin; pair < end; ++pair) {
+                    const auto next = run_of(std::min(pair + 1, end - 1));
+                    run.next_S = next.S;
+                    clamped += Compute(run, sequences[pair % num_sequences].position, form);
+                    run = next;
+                  }
+                  clamps += clamped;
+                });
   };
   if (PartClock* clock = PartClock::Current()) {
     const int64_t states = num_sequences * work.num_heads * work.state_floats;

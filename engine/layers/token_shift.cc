@@ -10,8 +10,9 @@
 namespace fermata {
 namespace {
 
-// What a number is worth in multiply-adds (base/parallel.h).
-constexpr int64_t kBlendWork = 3;
+// What a number is worth in multiply-adds (base/parallel.h), measured with 64 rows of 768, which come
+// from the third cache: about 1 ns.
+constexpr int64_t kBlendWork = 32;
 
 }  // namespace
 
@@ -52,10 +53,13 @@ void TokenShift::MixInto(std::span<const SequenceRows> sequences, const float* x
       }
     }
   });
-  for (const SequenceRows& sequence : sequences) {
-    std::copy_n(x + (sequence.begin + sequence.count - 1) * dim_, dim_,
-                sequence.state + state_offset_);
-  }
+  const auto num_sequences = static_cast<int64_t>(sequences.size());
+  ParallelFor(num_sequences, dim_ * kBlendWork, [&](int64_t begin, int64_t end) {
+    for (const SequenceRows& sequence : sequences.subspan(begin, end - begin)) {
+      std::copy_n(x + (sequence.begin + sequence.count - 1) * dim_, dim_,
+                  sequence.state + state_offset_);
+    }
+  });
 }
 
 float* Interpolate(const float* x, const float* delta, const float* mu, int64_t rows, int64_t dim,

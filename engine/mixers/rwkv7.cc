@@ -229,13 +229,14 @@ Rwkv7::Rows Rwkv7::Project(std::span<const SequenceRows> sequences, const float*
                  arena);
   Rows all;
   LinearGroup first(rows, arena);
-  all.r = first.Add(r_, x_r);
-  all.k = first.Add(k_, x_k);
-  all.v = first.Add(v_, x_v);
+  // Held wide, these are the longest: threads take them first.
   const float* inner_w = decay_.AddDown(x_w, first);
   const float* inner_a = rate_.AddDown(x_a, first);
   const float* inner_g = gate_.AddDown(x_g, first);
   const float* inner_v = value_mix_.has_value() ? value_mix_->AddDown(x_v, first) : nullptr;
+  all.r = first.Add(r_, x_r);
+  all.k = first.Add(k_, x_k);
+  all.v = first.Add(v_, x_v);
   first.Run();
 
   LinearGroup second(rows, arena);

@@ -12,8 +12,9 @@
 namespace fermata {
 namespace {
 
-// What normalising a number is worth in multiply-adds (base/parallel.h).
-constexpr int64_t kNormWork = 8;
+// What normalising and adding a number are worth in multiply-adds (base/parallel.h), measured.
+constexpr int64_t kNormWork = 32;
+constexpr int64_t kAddWork = 8;
 
 int64_t LogitsRows(const SequenceStep& step) {
   switch (step.logits) {
@@ -112,7 +113,7 @@ void Model::Layers::Apply(const Sublayer& sublayer, std::span<const SequenceStep
                            .arena = &workspace.arena,
                            .counters = &workspace.counters,
                            .value_residual = value_residual});
-  ParallelFor(rows, hidden_size, [&, x = x, mixed = mixed](int64_t begin, int64_t end) {
+  ParallelFor(rows, hidden_size * kAddWork, [&, x = x, mixed = mixed](int64_t begin, int64_t end) {
     const int64_t at = begin * hidden_size;
     Add(mixed + at, x + at, (end - begin) * hidden_size);
   });

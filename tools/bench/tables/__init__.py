@@ -1,8 +1,8 @@
 """The tables, in the order of a report; one file each."""
 
 from tables import (
-    decode, held, load, long_prompts, mixers, position, prefill, service, size, start,
+    decode, held, load, long_prompts, mixers, position, prefill, service, size, start, step,
 )
 
 ALL = {table.NAME: table for table in (
-    decode, prefill, start, service, load, position, held, size, mixers, long_prompts)}
+    decode, prefill, step, start, service, load, position, held, size, mixers, long_prompts)}

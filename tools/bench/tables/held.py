@@ -12,7 +12,7 @@ ABOUT = (
     "A small model (2 layers of 64) and 16 clients; each turn, of 16 tokens read and 16 "
     "generated, is of one of so many sessions at random, all in memory: turns per second, "
     "milliseconds a turn, the memory of the server, and what a session takes of "
-    "`--session_memory`.")
+    "the memory for sessions.")
 BUDGET = 90
 COLUMNS = [Column("sessions"), Column("turns/s"), Column("p50, ms", 1), Column("p99, ms", 1),
            Column("memory, MiB"), Column("bytes a session")]
@@ -41,7 +41,8 @@ def measure(bench: session.Session) -> Table:
 def _take(bench: session.Session, count: int):
     [directory] = bench.directories.of(models.SMALL)
     seconds = 1 if bench.quick else 6
-    with bench.programs.server(f"--model_dir={directory}", "--session_memory=8GiB") as server:
+    memory = bench.programs.session_memory(8 << 30)
+    with bench.programs.server(f"--model_dir={directory}", memory) as server:
         report = server.load(
             "-c", "16", "--sessions", str(count), "--open-sessions", "--keep-sessions",
             "--prompt-tokens", "16", "-n", "16", "--duration", f"{seconds}s")
