@@ -178,12 +178,13 @@ void TurnStream::Schedule() {
 void TurnStream::Pump() {
   std::unique_lock lock(mutex_);
   scheduled_ = false;
-  if (result_.has_value() && !std::exchange(told_, true)) {
-    lock.unlock();
-    options_.ended(*result_);
-    lock.lock();
-  }
   while (true) {
+    // The end may have come while a message was written.
+    if (result_.has_value() && !std::exchange(told_, true)) {
+      lock.unlock();
+      options_.ended(*result_);
+      lock.lock();
+    }
     const auto ready = std::ranges::find_if(readers_, [this](const auto& r) { return Ready(*r); });
     if (ready == readers_.end()) return;
     Serve(**ready, lock);

@@ -197,7 +197,7 @@ class DiskTier::Opener {
       if (!file.status.ok() || !file.is_snapshot()) continue;
       if (file.head.state.elsewhere) AddReferring(file);
       if (!file.status.ok()) continue;
-      opened_.snapshots.push_back({.name = file.head.name, .record = file.head.record});
+      opened_.snapshots.push_back({.name = file.head.name, .record = std::move(file.head.record)});
     }
   }
 

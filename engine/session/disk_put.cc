@@ -1,6 +1,7 @@
 // How snapshots are written: Put.
 
-#include <cassert>
+#include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "absl/hash/hash.h"
@@ -13,6 +14,7 @@ namespace fermata {
 namespace {
 
 constexpr size_t kMaxOpenFiles = 64;
+constexpr size_t kMaxSyncing = 16;  // Files, at the same time.
 
 absl::Status Full(const std::string& why) {
   return MakeError(absl::StatusCode::kResourceExhausted, why,
@@ -150,13 +152,25 @@ void DiskTier::Impl::WriteFiles(std::span<Write* const> writes) {
   for (Write* write : writes) {
     if (write->status.ok()) write->status = WriteTemporary(*write);
   }
-  for (Write* write : writes) {
-    if (write->status.ok()) write->status = SyncTemporary(*write);
-  }
+  SyncTemporaries(writes);
   for (Write* write : writes) {
     if (write->status.ok()) write->status = NameFile(*write);
   }
   SyncNames(writes);
+}
+
+// At the same time: a file system's journal takes as long for many files as for one, if they do not come
+// one after another.
+void DiskTier::Impl::SyncTemporaries(std::span<Write* const> writes) {
+  std::atomic<size_t> next = 0;
+  const auto sync = [&] {
+    for (size_t i = next++; i < writes.size(); i = next++) {
+      if (writes[i]->status.ok()) writes[i]->status = SyncTemporary(*writes[i]);
+    }
+  };
+  std::vector<std::jthread> others;
+  while (others.size() + 1 < std::min(writes.size(), kMaxSyncing)) others.emplace_back(sync);
+  sync();
 }
 
 void DiskTier::Impl::MakeShards(std::span<Write* const> writes) {

@@ -43,6 +43,7 @@ struct DiskTier::Impl {
   void WriteFiles(std::span<Write* const> writes);
   void MakeShards(std::span<Write* const> writes);
   absl::Status WriteTemporary(Write& write);
+  void SyncTemporaries(std::span<Write* const> writes);
   absl::Status SyncTemporary(Write& write);
   absl::Status NameFile(Write& write);
   void SyncNames(std::span<Write* const> writes);

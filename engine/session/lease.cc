@@ -110,7 +110,8 @@ absl::StatusOr<bool> SessionStore::Lease::Impl::ReserveForCommit(std::unique_loc
     room = *std::move(taken);
     return room.valid();
   };
-  const bool shared = store->memory.IsShared(old.state());
+  // From here on nobody comes to share what is to be written over.
+  const bool shared = !store->memory.Isolate(old.key());
   keeps_checkpoint = !is_new && store->MaxCheckpointsOf(record) > 0;
   const bool must_stay = !is_new && (keeps_checkpoint || durable) && !old.below;
   if (shared || !must_stay) return reserve(shared, block);

@@ -13,6 +13,9 @@
 namespace fermata {
 namespace {
 
+// The marks of isolated states begin here: no state has such a name.
+constexpr SnapshotKey kIsolated = SnapshotKey{1} << 63;
+
 absl::Status NoSnapshot() {
   return MakeError(absl::StatusCode::kNotFound, "no such snapshot in memory",
                    {.reason = "SNAPSHOT_NOT_FOUND", .metadata = {}, .retry_after = {}});
@@ -52,8 +55,8 @@ std::vector<absl::Status> MemoryTier::Put(std::span<const NewSnapshot> snapshots
       }
       FERMATA_ASSIGN_OR_RETURN(Room room, Reserve(!known));
       if (known) {
-        Share(snapshot.name, *snapshot.record, std::move(room));
-        return absl::OkStatus();
+        if (Share(snapshot.name, *snapshot.record, std::move(room))) return absl::OkStatus();
+        return InvalidField("state", "has gone meanwhile");
       }
       std::copy(snapshot.state.begin(), snapshot.state.end(), room.state().begin());
       Put(snapshot.name, *snapshot.record, StateChecksum(room.state()), std::move(room));
@@ -91,10 +94,17 @@ bool MemoryTier::HasState(SnapshotKey state) const {
   return states_.contains(state);
 }
 
-bool MemoryTier::IsShared(SnapshotKey state) const {
+bool MemoryTier::Isolate(SnapshotKey key) {
   const std::lock_guard lock(mutex_);
-  const auto it = states_.find(state);
-  return it != states_.end() && it->second.snapshots > 1;
+  Snapshot& snapshot = snapshots_.at(key);
+  const auto it = states_.find(snapshot.state);
+  if (it->second.snapshots > 1) return false;
+  if (snapshot.state >= kIsolated) return true;
+  const SharedState state = it->second;
+  states_.erase(it);
+  snapshot.state = kIsolated + ++isolated_;
+  states_[snapshot.state] = state;
+  return true;
 }
 
 bool MemoryTier::Has(SnapshotKey key) const {
@@ -146,19 +156,29 @@ void MemoryTier::Put(const SnapshotName& name, const SessionRecord& record, uint
   if (!states_.contains(name.state)) {
     states_[name.state] = {.slot = std::exchange(room.slot_, nullptr), .checksum = checksum};
   }
-  Add(name, std::move(head), room);
+  Add(name.key, name.state, std::move(head), room);
 }
 
-void MemoryTier::Share(const SnapshotName& name, const SessionRecord& record, Room&& room) {
+bool MemoryTier::Share(const SnapshotName& name, const SessionRecord& record, Room&& room) {
   const std::lock_guard lock(mutex_);
-  Add(name, Head(name, record, states_.at(name.state).checksum), room);
+  const auto it = states_.find(name.state);
+  if (it == states_.end()) return false;
+  Add(name.key, name.state, Head(name, record, it->second.checksum), room);
+  return true;
+}
+
+void MemoryTier::ShareWith(SnapshotKey like, const SnapshotName& name, const SessionRecord& record,
+                           Room&& room) {
+  const std::lock_guard lock(mutex_);
+  const SnapshotKey state = snapshots_.at(like).state;
+  Add(name.key, state, Head(name, record, states_.at(state).checksum), room);
 }
 
 // What is given back of a room no longer has the slot in it, if that has been taken.
-void MemoryTier::Add(const SnapshotName& name, std::string head, Room& room) {
-  ++states_.at(name.state).snapshots;
+void MemoryTier::Add(SnapshotKey key, SnapshotKey state, std::string head, Room& room) {
+  ++states_.at(state).snapshots;
   bytes_ += CostOf(head);
-  snapshots_[name.key] = {.state = name.state, .head = std::move(head)};
+  snapshots_[key] = {.state = state, .head = std::move(head)};
   GiveBack(room);
 }
 
@@ -180,7 +200,7 @@ void MemoryTier::Replace(SnapshotKey old, SnapshotKey key, const SessionRecord& 
   states_.erase(state);
   snapshots_.erase(it);
   states_[key] = {.slot = slot, .checksum = checksum};
-  Add({key, key}, std::move(head), room);
+  Add(key, key, std::move(head), room);
 }
 
 std::span<char> MemoryTier::HeadInPlace(SnapshotKey key) {

@@ -73,10 +73,16 @@ class MemoryTier : public Tier {
   // tier has the state already, it is shared. Can not fail, as the next one. `record` must pass
   // CheckRecord.
   void Put(const SnapshotName& name, const SessionRecord& record, uint64_t checksum, Room&& room);
-  // Puts a snapshot of a state that the tier has into a room without a state.
-  void Share(const SnapshotName& name, const SessionRecord& record, Room&& room);
+  // Puts a snapshot into a room without a state: of the state that snapshot `like` has,
+  void ShareWith(SnapshotKey like, const SnapshotName& name, const SessionRecord& record,
+                 Room&& room);
+  // or of the state name.state, if the tier has that; else false, and the room is left.
+  bool Share(const SnapshotName& name, const SessionRecord& record, Room&& room);
 
-  // The state of snapshot `key`, which no other snapshot has, to be written over. Until Replace, the
+  // That the state of snapshot `key` is its alone, and stays so until ShareWith: who looks for it by
+  // its name does not find it any more. False when others have it.
+  bool Isolate(SnapshotKey key);
+  // The state of snapshot `key`, which has been isolated, to be written over. Until Replace, the
   // snapshot's record can still be read.
   std::span<std::byte> Overwrite(SnapshotKey key);
   // Puts a snapshot, of the state that was written over that of `old`, in the place of `old`, and into
@@ -85,8 +91,6 @@ class MemoryTier : public Tier {
                Room&& room);
 
   bool Has(SnapshotKey key) const;
-  // Whether more than one snapshot has the state.
-  bool IsShared(SnapshotKey state) const;
   // The state of `key` where it lies, until the snapshot is erased, after checking that it is what
   // was put. Errors as State.
   absl::StatusOr<std::span<const std::byte>> View(SnapshotKey key) const;
@@ -103,7 +107,7 @@ class MemoryTier : public Tier {
 
  private:
   struct Snapshot {
-    SnapshotKey state = 0;
+    SnapshotKey state = 0;  // In states_.
     std::string head;
   };
   struct SharedState {
@@ -123,7 +127,7 @@ class MemoryTier : public Tier {
   std::byte* TakeSlot();
   void CoolSlots();
   void EraseOne(SnapshotKey key);
-  void Add(const SnapshotName& name, std::string head, Room& room);
+  void Add(SnapshotKey key, SnapshotKey state, std::string head, Room& room);
   void GiveBack(Room& room);
 
   absl::StatusOr<std::span<const std::byte>> Find(SnapshotKey key, SnapshotHead& head) const;
@@ -138,8 +142,9 @@ class MemoryTier : public Tier {
 
   mutable std::mutex mutex_;  // Guards what follows; not the states.
   absl::flat_hash_map<SnapshotKey, Snapshot> snapshots_;
-  absl::flat_hash_map<SnapshotKey, SharedState> states_;
-  int64_t bytes_ = 0;             // In use or set aside.
+  absl::flat_hash_map<SnapshotKey, SharedState> states_;  // By name, or a mark of their own.
+  uint64_t isolated_ = 0;                                 // Marks given so far.
+  int64_t bytes_ = 0;                                     // In use or set aside.
   std::vector<std::byte*> warm_;  // Free slots whose pages the system has given us.
   std::vector<std::byte*> cold_;  // Free slots whose pages it has back.
   size_t fresh_ = 0;              // Slots from here on were never used.

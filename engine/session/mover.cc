@@ -101,7 +101,7 @@ absl::StatusOr<bool> SessionStore::Impl::BringUp(Lock& lock, Entry& entry, bool 
   const absl::StatusOr<SessionRecord> record = lower->Record(head.key());
   lock.lock();
   const absl::Status read =
-      record.ok() ? LoadState(lock, head, *record, head.at.snapshot, block) : record.status();
+      record.ok() ? LoadState(lock, entry.head, *record, head.at.snapshot, block) : record.status();
   if (absl::IsDataLoss(read) || absl::IsNotFound(read)) {
     FERMATA_RETURN_IF_ERROR(CheckHead(lock, entry));
     return Busy(id);  // It can be read again.
@@ -118,18 +118,20 @@ absl::StatusOr<bool> SessionStore::Impl::BringUp(Lock& lock, Entry& entry, bool 
 absl::Status SessionStore::Impl::LoadState(Lock& lock, const Kept& place,
                                            const SessionRecord& record, const SnapshotName& name,
                                            bool block) {
-  bool shares;
   Room room;
-  do {
-    shares = memory.HasState(place.state());
+  for (;;) {
+    const bool shares = place.in_memory || memory.HasState(place.state());
     if (!shares && !block) return absl::CancelledError();
     room = Room();
     FERMATA_ASSIGN_OR_RETURN(room, TakeRoom(lock, !shares, block));
     if (!room.valid()) return absl::CancelledError();
-  } while (shares && !memory.HasState(place.state()));
-  if (shares) {
-    memory.Share(name, record, std::move(room));
-    return absl::OkStatus();
+    if (!shares) break;
+    if (place.in_memory) {
+      memory.ShareWith(place.key(), name, record, std::move(room));
+      return absl::OkStatus();
+    }
+    // It may have gone while room was made.
+    if (memory.Share(name, record, std::move(room))) return absl::OkStatus();
   }
   lock.unlock();
   const absl::Status read = lower->State(place.key(), room.state());
@@ -209,8 +211,8 @@ bool SessionStore::Impl::MoveSome(Lock& lock, bool clean, absl::Status& error) {
         error.Update(written);
       }
       index.Touch(entry);
-    } else if (entry.leased) {
-      moved = true;  // But a turn wants it.
+    } else if (entry.leased || entry.holds > 0) {
+      moved = true;  // But somebody wants it.
     } else {
       moved = true;
       LeaveMemory(entry);

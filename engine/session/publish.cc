@@ -166,7 +166,7 @@ absl::Status SessionStore::Impl::PutAgain(Entry& entry, const Kept& place, Sessi
     FERMATA_RETURN_IF_ERROR(PutBelow({&snapshot, 1}).front());
   }
   const std::lock_guard lock(mutex);
-  if (head.in_memory) memory.Share(head.at.snapshot, record, std::move(room));
+  if (head.in_memory) memory.ShareWith(place.key(), head.at.snapshot, record, std::move(room));
   Publish(entry, record, head, std::move(checkpoints));
   return absl::OkStatus();
 }

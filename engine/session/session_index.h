@@ -46,6 +46,7 @@ class SessionIndex {
     bool settled = false;
     bool pinned = false;
     bool damaged = false;  // No whole snapshot is left.
+    bool going = false;    // Is being deleted, by whoever has it leased.
     int holds = 0;
     Kept head;                      // Set through Settle, or as long as the entry is not settled.
     std::vector<Kept> checkpoints;  // Oldest first.

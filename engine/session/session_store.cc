@@ -170,7 +170,7 @@ absl::StatusOr<SessionRecord> SessionStore::Impl::ReadRecord(std::string_view id
       const absl::Time now = options.clock();
       const std::lock_guard lock(mutex);
       const Entry* entry = FindLive(id, now);
-      if (entry == nullptr || !entry->settled) return Missing(id);
+      if (entry == nullptr || !entry->settled || entry->going) return Missing(id);
       if (entry->damaged) return DamagedSession(id, std::nullopt);
       seen = *entry;
       if (seen.head.in_memory) {
@@ -183,7 +183,10 @@ absl::StatusOr<SessionRecord> SessionStore::Impl::ReadRecord(std::string_view id
     if (record.ok()) return record;
     // Another may have come in its place meanwhile.
     if (!absl::IsNotFound(record.status())) return About(id, record.status());
-    if (std::exchange(last, seen.head.key()) == seen.head.key()) return About(id, DamagedState(0));
+    if (std::exchange(last, seen.head.key()) == seen.head.key()) {
+      // Whoever has it leased may be mending it.
+      return seen.leased ? Busy(id) : About(id, DamagedState(0));
+    }
   }
 }
 
@@ -237,13 +240,19 @@ absl::Status SessionStore::Delete(std::string_view id, const Expected& expected)
   keys.push_back(claim->head.key());
   // The newest last: it must not leave an older one behind as the session's.
   std::sort(keys.begin(), keys.end());
+  Impl::Lock lock(impl_->mutex);
   if (impl_->lower != nullptr) {
-    if (const absl::Status erased = impl_->lower->Erase(keys); !erased.ok()) {
+    claim->going = true;
+    lock.unlock();
+    const absl::Status erased = impl_->lower->Erase(keys);
+    lock.lock();
+    claim->going = false;
+    if (!erased.ok()) {
+      lock.unlock();
       impl_->Trouble(id, erased);
       return impl_->About(id, erased);
     }
   }
-  const std::lock_guard lock(impl_->mutex);
   impl_->memory.Erase(keys).IgnoreError();
   impl_->index.Remove(*claim);
   claim.Forget();
@@ -295,7 +304,8 @@ absl::StatusOr<SessionStore::Page> SessionStore::List(const ListOptions& options
     for (std::string& id : ids) {
       absl::StatusOr<SessionRecord> record = impl_->ReadRecord(id);
       if (absl::IsNotFound(record.status())) continue;  // It has gone meanwhile.
-      if (absl::IsDataLoss(record.status())) continue;  // Told to whoever asks for it.
+      // Damage is told to whoever asks for the session.
+      if (absl::IsDataLoss(record.status()) || absl::IsAborted(record.status())) continue;
       if (!record.ok()) return record.status();
       if (!HasLabels(*record, options.labels)) continue;
       if (page.sessions.size() == page_size) {

@@ -160,6 +160,8 @@ TEST_F(AnswersTest, ATurnThatIsCancelledWithItsReaderTellsWhatItGenerated) {
   const std::vector<int32_t> seen = Read(*stream, 10);
   stream->Cancel();
   EXPECT_TRUE(absl::IsCancelled(stream->Finish()));
+  // A reader that came before the server noticed would have the turn go on.
+  ASSERT_TRUE(server().MetricBecomes(kRunning, 0));
   const Turn again = RunOk(client(), request);
   EXPECT_EQ(again.complete.finish_reason(), v1::CANCELLED);
   ASSERT_GE(again.ids.size(), seen.size());

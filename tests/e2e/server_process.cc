@@ -50,7 +50,7 @@ ServerProcess::ServerProcess(std::vector<std::string> flags)
   if (!Eventually([&] { return std::filesystem::exists(ports) || !running(); })) {
     fail("did not write its ports");
   }
-  if (!running()) fail("ended");
+  if (!running()) fail("ended with " + std::to_string(Wait().value_or(-1)));
   const auto json = nlohmann::json::parse(ReadAll(ports));
   address_ = "127.0.0.1:" + std::to_string(json.at("grpc").get<int>());
   http_port_ = json.at("http").get<int>();

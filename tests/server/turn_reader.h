@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/cord.h"
 #include "gtest/gtest.h"
 #include "server/turn_stream.h"
 
@@ -65,8 +66,18 @@ class TurnReader : public TurnStream::Output {
     EXPECT_FALSE(ended_);
     messages_.push_back(std::move(message));
     ended_ = end;
-    status_ = status;
+    status_ = DeepCopy(status);
     changed_.notify_all();
+  }
+
+  // Copies of a status share what they hold, and the thread sanitizer can not see into Abseil, which
+  // counts who does.
+  static absl::Status DeepCopy(const absl::Status& status) {
+    absl::Status copy(status.code(), status.message());
+    status.ForEachPayload([&copy](absl::string_view url, const absl::Cord& payload) {
+      copy.SetPayload(url, absl::Cord(std::string(payload)));
+    });
+    return copy;
   }
 
   std::mutex mutex_;

@@ -338,7 +338,10 @@ TEST_F(TurnStreamTest, NothingIsLostOrTornBetweenFastThreads) {
   std::thread engine([&] {
     stream_->Started({});
     for (int i = 0; i < 5000;) {
-      if (!stream_->CanAccept()) continue;
+      if (!stream_->CanAccept()) {
+        std::this_thread::yield();
+        continue;
+      }
       stream_->Chunk(Token(i++, "z"));
     }
     stream_->Completed({});
@@ -368,7 +371,10 @@ TEST_F(TurnStreamTest, NothingIsLostBetweenReadersThatFollowOneAnother) {
   std::thread engine([&] {
     stream_->Started({});
     for (int i = 0; i < kTokens;) {
-      if (!stream_->CanAccept()) continue;
+      if (!stream_->CanAccept()) {
+        std::this_thread::yield();
+        continue;
+      }
       stream_->Chunk(Token(i, std::string(1, static_cast<char>('a' + i % 26))));
       ++i;
     }

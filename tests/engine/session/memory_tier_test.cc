@@ -83,14 +83,13 @@ TEST(MemoryTierTest, SnapshotsOfOneStateTakeOneSlot) {
   const std::vector<std::byte> state = SomeState(kStateBytes, 1);
   ASSERT_TRUE(PutOne(tier, {20, 20}, record, state).ok());
   const int64_t one = tier.usage().bytes;
-  EXPECT_FALSE(tier.IsShared(20));
   for (SnapshotKey key = 21; key < 30; ++key) {
     ASSERT_TRUE(PutOne(tier, {key, 20}, record, {}).ok());
   }
   EXPECT_EQ(tier.usage().snapshots, 10);
   EXPECT_EQ(tier.usage().states, 1);
   EXPECT_LT(tier.usage().bytes, one + static_cast<int64_t>(kStateBytes));
-  EXPECT_TRUE(tier.IsShared(20));
+  EXPECT_FALSE(tier.Isolate(25));
   for (SnapshotKey key = 20; key < 29; ++key) Erase(tier, key);
   std::vector<std::byte> read(kStateBytes);
   ASSERT_TRUE(tier.State(29, read).ok());
@@ -141,6 +140,8 @@ TEST(MemoryTierTest, AStateIsWrittenOverForItsSuccessor) {
   ASSERT_TRUE(PutOne(tier, {20, 20}, FullRecord("old"), SomeState(kStateBytes, 1)).ok());
   const int64_t bytes = tier.usage().bytes;
   const std::vector<std::byte> next = SomeState(kStateBytes, 2);
+  ASSERT_TRUE(tier.Isolate(20));
+  EXPECT_FALSE(tier.HasState(20));  // Nobody else shall have it.
   const auto slot = tier.Overwrite(20);
   std::copy(next.begin(), next.end(), slot.begin());
   EXPECT_EQ(tier.Record(20)->id, "old");
@@ -154,6 +155,27 @@ TEST(MemoryTierTest, AStateIsWrittenOverForItsSuccessor) {
   EXPECT_EQ(read, next);
   EXPECT_EQ(tier.usage().bytes, bytes);
   EXPECT_EQ(tier.usage().states, 1);
+}
+
+TEST(MemoryTierTest, AnIsolatedStateIsSharedByWhoNamesItsSnapshot) {
+  MemoryTier tier(kStateBytes, 1 << 20);
+  const std::vector<std::byte> state = SomeState(kStateBytes, 1);
+  ASSERT_TRUE(PutOne(tier, {20, 20}, FullRecord("a"), state).ok());
+  ASSERT_TRUE(tier.Isolate(20));
+  ASSERT_TRUE(tier.Isolate(20));
+  tier.ShareWith(20, {21, 20}, FullRecord("b"), tier.Reserve(false).value());
+  EXPECT_FALSE(tier.Isolate(20));
+  // The same snapshot, loaded again and isolated beside it.
+  Erase(tier, 20);
+  ASSERT_TRUE(PutOne(tier, {20, 20}, FullRecord("a"), state).ok());
+  ASSERT_TRUE(tier.Isolate(20));
+  EXPECT_EQ(tier.usage().states, 2);
+  Erase(tier, 20);
+  std::vector<std::byte> read(kStateBytes);
+  ASSERT_TRUE(tier.State(21, read).ok());
+  EXPECT_EQ(read, state);
+  Erase(tier, 21);
+  EXPECT_EQ(tier.usage().bytes, 0);
 }
 
 TEST(MemoryTierTest, OverheadIsUnderOnePercent) {

@@ -311,6 +311,25 @@ TEST_F(TiersTest, ForksShareTheirStateBelow) {
   EXPECT_EQ(state, Filled(1));
 }
 
+// A turn writes over a state in memory; who comes up meanwhile with the same state must not get that.
+TEST_F(TiersTest, AForkInATurnSharesWithNobody) {
+  Create("a", Durability::kDisk);
+  ASSERT_TRUE(Turn("a", 10, 1).ok());
+  for (const char* id : {"x", "y"}) {
+    ASSERT_TRUE(store_->Fork("a", {.target = {.id = id}}).ok());
+  }
+  PushDown();
+  SessionStore::Lease lease = MustBegin(*store_, "x");
+  ASSERT_TRUE(store_->Fork("a", {.target = {.id = "z", .durability = Durability::kMemory}}).ok());
+  EXPECT_EQ(StateOf(*store_, "y"), Filled(1));
+  SessionRecord record = lease.record();
+  record.position = 20;
+  ASSERT_TRUE(CommitTurn(lease, record, Filled(2)).ok());
+  EXPECT_EQ(StateOf(*store_, "z"), Filled(1));
+  EXPECT_EQ(StateOf(*store_, "y"), Filled(1));
+  EXPECT_EQ(StateOf(*store_, "x"), Filled(2));
+}
+
 TEST_F(TiersTest, DeletionAndExpiryReallyDelete) {
   Create("a", Durability::kDisk, 3);
   for (int turn = 1; turn <= 4; ++turn) ASSERT_TRUE(Turn("a", turn, turn).ok());
