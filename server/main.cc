@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/synchronization/mutex.h"
 #include "server/build_info.h"
 #include "server/command_line.h"
 #include "server/flags.h"
@@ -35,6 +36,8 @@ int Refuse(const absl::Status& status) {
 
 int main(int argc, char** argv) {
   fermata::MakeOpenMpSleep(argv);
+  // gRPC's mutexes are Abseil's, which Debian builds to look for deadlocks at every lock.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const auto wish = fermata::ParseCommandLine(arguments, fermata::ServerFlags());
   if (!wish.ok()) return Refuse(wish.status());

@@ -94,12 +94,6 @@ class Programs:
             raise Failed(f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-500:]}")
         return done.stdout, done.stderr
 
-    def session_memory(self, size: int) -> str:
-        """The server's flag that gives so many bytes to sessions in memory."""
-        flags, _ = self.run("fermata-server", "--help")
-        tiers = "--session_tiers" in flags
-        return f"--session_tiers=memory:{size}" if tiers else f"--session_memory={size}"
-
     @contextlib.contextmanager
     def server(self, *flags: str) -> Iterator[Server]:
         """A server on free ports, from its start to its end; ready when this returns."""

@@ -41,7 +41,7 @@ def measure(bench: session.Session) -> Table:
 def _take(bench: session.Session, count: int):
     [directory] = bench.directories.of(models.SMALL)
     seconds = 1 if bench.quick else 6
-    memory = bench.programs.session_memory(8 << 30)
+    memory = f"--session_tiers=memory:{8 << 30}"
     with bench.programs.server(f"--model_dir={directory}", memory) as server:
         report = server.load(
             "-c", "16", "--sessions", str(count), "--open-sessions", "--keep-sessions",

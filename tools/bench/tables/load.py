@@ -107,7 +107,7 @@ class _Runs:
     def _server(self, session_memory: int):
         [directory] = self._bench.directories.of(models.SMALL)
         return self._bench.programs.server(
-            f"--model_dir={directory}", self._bench.programs.session_memory(session_memory),
+            f"--model_dir={directory}", f"--session_tiers=memory:{session_memory}",
             f"--max_queued={_QUEUE}", "--log_level=error")
 
     def _load(self, server, rate: float) -> dict:
