@@ -81,7 +81,8 @@ class HttpServerTest : public testing::Test {
   }
 
   ServingState serving_;
-  Metrics metrics_{&serving_};
+  KeptAnswers answers_{{}};
+  Metrics metrics_{&serving_, &answers_};
   HttpRouter router_;
   std::unique_ptr<HttpServer> server_;
 };
