@@ -23,17 +23,16 @@ uint64_t Extend(uint64_t hash, int32_t token) {
   return XXH3_64bits_withSeed(&token, sizeof(token), hash);
 }
 
-// Never changed once it is in the index, so that it can be read without a lock.
-struct Entry {
-  uint64_t hash = 0;
-  std::string scope;
-  std::vector<int32_t> tokens;
-  AlignedBuffer<std::byte> state;
-};
-
 }  // namespace
 
 struct PrefixCache::Impl {
+  // Never changed once it is in the index, so that it can be read without a lock.
+  struct Entry {
+    uint64_t hash = 0;
+    std::string scope;
+    std::vector<int32_t> tokens;
+    AlignedBuffer<std::byte> state;
+  };
   // Most recently used first.
   using Uses = std::list<std::shared_ptr<const Entry>>;
 
@@ -56,8 +55,8 @@ struct PrefixCache::Impl {
   Stats counted;
 };
 
-std::shared_ptr<const Entry> PrefixCache::Impl::Use(uint64_t hash, std::string_view scope,
-                                                    std::span<const int32_t> tokens) {
+std::shared_ptr<const PrefixCache::Impl::Entry> PrefixCache::Impl::Use(
+    uint64_t hash, std::string_view scope, std::span<const int32_t> tokens) {
   const auto found = by_hash.find(hash);
   if (found == by_hash.end()) return nullptr;
   const Entry& entry = **found->second;
@@ -89,7 +88,7 @@ int64_t PrefixCache::Find(std::string_view scope, std::span<const int32_t> token
   hashes.reserve(tokens.size() + 1);
   for (const int32_t token : tokens) hashes.push_back(Extend(hashes.back(), token));
 
-  std::shared_ptr<const Entry> entry;
+  std::shared_ptr<const Impl::Entry> entry;
   {
     const std::lock_guard lock(impl_->mutex);
     ++impl_->counted.lookups;
@@ -110,7 +109,7 @@ int64_t PrefixCache::Find(std::string_view scope, std::span<const int32_t> token
 void PrefixCache::Put(std::string_view scope, std::span<const int32_t> tokens,
                       std::span<const std::byte> state) {
   assert(static_cast<int64_t>(state.size()) == impl_->options.state_bytes && !tokens.empty());
-  auto entry = std::make_shared<Entry>();
+  auto entry = std::make_shared<Impl::Entry>();
   entry->hash = XXH3_64bits(scope.data(), scope.size());
   for (const int32_t token : tokens) entry->hash = Extend(entry->hash, token);
   entry->scope = scope;

@@ -194,7 +194,9 @@ SessionStore::SessionStore(SessionStoreOptions options)
     : impl_(std::make_unique<Impl>(std::move(options), nullptr)) {}
 
 SessionStore::SessionStore(SessionStoreOptions options, DiskTier::Opened disk)
-    : SessionStore(std::move(options), std::move(disk.tier), std::move(disk.snapshots)) {}
+    : SessionStore(std::move(options), std::move(disk.tier), std::move(disk.snapshots)) {
+  impl_->SkipKeys(disk.last_key);
+}
 
 SessionStore::SessionStore(SessionStoreOptions options, std::unique_ptr<Tier> lower,
                            std::vector<DiskTier::Found> found)

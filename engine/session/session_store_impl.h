@@ -11,6 +11,7 @@
 //   mover.cc                   moves between the tiers
 //   damage.cc                  snapshots that are not what was put
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <memory>
@@ -128,6 +129,8 @@ struct SessionStore::Impl {
 
   // --- Changes (publish.cc) ---
   SnapshotKey NextKey() { return next_key++; }
+  // Gives no key up to `last` any more. To be called before anything is stored.
+  void SkipKeys(SnapshotKey last) { next_key = std::max<SnapshotKey>(next_key, last + 1); }
   Durability DurabilityOf(const SessionRecord& record) const;
   int32_t MaxCheckpointsOf(const SessionRecord& record) const;
   absl::Status CheckSettings(std::optional<Durability> durability,

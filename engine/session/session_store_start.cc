@@ -30,7 +30,7 @@ Kept KeptOf(const DiskTier::Found& found) {
 void SessionStore::Impl::Adopt(std::vector<DiskTier::Found> found) {
   absl::flat_hash_map<std::string, Group> groups;
   for (size_t i = 0; i < found.size(); ++i) {
-    next_key = std::max<SnapshotKey>(next_key, found[i].name.key + 1);
+    SkipKeys(found[i].name.key);
     const auto [it, added] = groups.try_emplace(found[i].record.id);
     if (!added) it->second.older.push_back(it->second.head);
     it->second.head = i;
