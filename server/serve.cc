@@ -123,12 +123,12 @@ absl::Status Serve(const ServerConfig& given, Signals& signals) {
 
   const absl::Time start = absl::Now();
   LoadLog load_log;
-  FERMATA_ASSIGN_OR_RETURN(
-      runtime, Runtime::Load(config, {.engine = &metrics, .sessions = &session_events},
-                             [&](const LoadProgress& progress) {
-                               serving.ReportLoading(progress);
-                               load_log.Report(progress, absl::Now());
-                             }));
+  FERMATA_ASSIGN_OR_RETURN(runtime,
+                           Runtime::Load(config, {.engine = &metrics, .sessions = &session_events},
+                                         [&](const LoadProgress& progress) {
+                                           serving.ReportLoading(progress);
+                                           load_log.Report(progress, absl::Now());
+                                         }));
   signals.HoldForStop();
   serving.StartServing(runtime.get());
   grpc->SetHealthy(true);
