@@ -49,6 +49,14 @@ tsan: ## Run the tests of threaded code under the thread sanitizer
 	@cmake --build --preset tsan -j $(JOBS) --target thread_tests
 	@ctest --test-dir $(BUILD)/tsan --output-on-failure -j $(JOBS) -L threads
 
+FUZZ_SECONDS ?= 60
+.PHONY: fuzz
+fuzz: ## Run libFuzzer on what reads files (FUZZ_SECONDS=60 each)
+	@tools/packages.sh build test fuzz
+	@cmake --preset dev -B $(BUILD)/fuzz -DCMAKE_CXX_COMPILER=clang++ -DFERMATA_FUZZ=ON >/dev/null
+	@cmake --build $(BUILD)/fuzz -j $(JOBS) --target fuzz_targets
+	@ls $(BUILD)/fuzz/bin | grep _fuzz$$ | xargs -P $(JOBS) -n 1 tools/fuzz.sh $(BUILD)/fuzz $(FUZZ_SECONDS)
+
 .PHONY: bench
 bench: ## Measure docs/PERFORMANCE.md's tables (ARGS="decode load", ARGS=--help)
 	@tools/packages.sh build run test
