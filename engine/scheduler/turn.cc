@@ -71,7 +71,7 @@ absl::Status Turn::Start(SequenceState* state) {
   }
   SendStarted();
   // With nothing to generate and nothing to consume before the last token, there is no step.
-  if (sampling_.max_new_tokens == 0 && tokens_.size() == 1) Complete(FinishReason::kLength);
+  if (sampling_.max_new_tokens == 0 && PromptLeft() == 0) Complete(FinishReason::kLength);
   return absl::OkStatus();
 }
 
