@@ -129,6 +129,7 @@ add_custom_target(thread_tests)
 set(FERMATA_TEST_ENVIRONMENT
   FERMATA_SOURCE_DIR=${CMAKE_SOURCE_DIR}
   FERMATA_BINARY_DIR=${CMAKE_BINARY_DIR}
+  FERMATA_SANITIZE=${FERMATA_SANITIZE}  # For tests that do less where all takes longer.
   # Several tests share the cores: OpenMP threads that spin for one another would starve them all.
   OMP_WAIT_POLICY=passive
   ASAN_OPTIONS=detect_stack_use_after_return=1

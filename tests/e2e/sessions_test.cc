@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
@@ -129,11 +130,8 @@ TEST_F(SessionsTest, TokensDoNotDependOnTheLoad) {
 // Many sessions over several connections, each with turns of its own words; then each one's last turn
 // again, alone and from its tokens only.
 TEST_F(SessionsTest, ManySessionsDoNotCross) {
-#ifdef __SANITIZE_ADDRESS__
-  constexpr int kSessions = 200;
-#else
-  constexpr int kSessions = 1000;
-#endif
+  const char* sanitize = std::getenv("FERMATA_SANITIZE");
+  const int num_sessions = sanitize != nullptr && *sanitize != '\0' ? 200 : 1000;
   constexpr int kThreads = 8;
   constexpr int kTurns = 3;
   struct Story {
@@ -141,11 +139,11 @@ TEST_F(SessionsTest, ManySessionsDoNotCross) {
     std::vector<int32_t> last;
     uint64_t seed = 0;
   };
-  std::vector<Story> stories(kSessions);
+  std::vector<Story> stories(num_sessions);
   const auto work = [&](int thread) {
     const auto connection = server().Connect();
     for (int turn = 0; turn < kTurns; ++turn) {
-      for (int i = thread; i < kSessions; i += kThreads) {
+      for (int i = thread; i < num_sessions; i += kThreads) {
         Story& story = stories[i];
         story.seed = static_cast<uint64_t>(i * kTurns + turn);
         const std::string words = " Marker" + std::to_string(i) + (turn == 1 ? " said" : " ran");
@@ -160,7 +158,7 @@ TEST_F(SessionsTest, ManySessionsDoNotCross) {
   for (int i = 0; i < kThreads; ++i) threads.emplace_back(work, i);
   for (std::thread& thread : threads) thread.join();
 
-  for (int i = 0; i < kSessions; ++i) {
+  for (int i = 0; i < num_sessions; ++i) {
     const Story& story = stories[i];
     const v1::Session session = *client().GetSession("marker-" + std::to_string(i));
     EXPECT_EQ(session.turns(), kTurns);
