@@ -242,6 +242,7 @@ void SessionStore::Lease::Commit(const SessionRecord& record, std::span<const st
 void SessionStore::Impl::WriteCommits(std::vector<Commit> commits) {
   const absl::Time start = absl::Now();
   std::vector<NewSnapshot> snapshots;
+  snapshots.reserve(commits.size());
   for (const Commit& commit : commits) {
     snapshots.push_back({commit.head.at.snapshot, &commit.record, commit.state});
   }

@@ -86,6 +86,7 @@ void SessionStore::Impl::EraseBelow(Entry& entry, std::vector<SnapshotName> name
     names.pop_back();
   }
   std::vector<SnapshotKey> keys;
+  keys.reserve(names.size());
   for (const SnapshotName& name : names) keys.push_back(name.key);
   if (eraser != nullptr) eraser->Add(std::move(keys));
 }
