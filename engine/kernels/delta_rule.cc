@@ -18,14 +18,6 @@ HWY_BEFORE_NAMESPACE();
 namespace fermata {
 namespace HWY_NAMESPACE {
 
-// Asks for `kFloats` floats to come to the second cache: the first may not have room for two states.
-template <int64_t kFloats>
-HWY_INLINE void FetchLines(const float* from) {
-  constexpr int64_t kLineFloats = 16;
-#pragma GCC unroll 16
-  for (int64_t i = 0; i < kFloats; i += kLineFloats) __builtin_prefetch(from + i, 0, 2);
-}
-
 // Vectors of value columns that a scan takes at once, as far as there are registers: rows of a state
 // that leaves the cache between two tokens are then read from one end to the other.
 constexpr int kWideVectors = kVectorLanes == 16 ? 4 : 2;

@@ -30,6 +30,14 @@ inline constexpr Tag kTag{};
 inline constexpr int64_t kVectorLanes = hn::MaxLanes(Tag());
 inline constexpr int64_t kVectorsPerBlock = kLanes / kVectorLanes;
 
+// Asks for `kFloats` floats to come to the second cache: the first may not have room for two states.
+template <int64_t kFloats>
+HWY_INLINE void FetchLines(const float* from) {
+  constexpr int64_t kLineFloats = 16;
+#pragma GCC unroll 16
+  for (int64_t i = 0; i < kFloats; i += kLineFloats) __builtin_prefetch(from + i, 0, 2);
+}
+
 // e^x for every x. Highway's own needs x ≤ 104 and turns NaN into 0.
 HWY_INLINE Vec VectorExp(Vec x) {
   const Vec result = hn::Exp(kTag, hn::Min(x, hn::Set(kTag, 100.0f)));
