@@ -7,7 +7,6 @@
 #include "engine/base/error.h"
 #include "engine/base/status.h"
 #include "server/convert.h"
-#include "server/grpc_status.h"
 #include "server/snapshot_parts.h"
 #include "server/unary_call.h"
 
@@ -56,14 +55,7 @@ class ExportReactor final : public grpc::ServerWriteReactor<v1::SnapshotPart> {
     StartWrite(&part_);
   }
 
-  void End(const absl::Status& status) {
-    if (status.ok()) {
-      record_.Succeed();
-    } else {
-      record_.Fail(status);
-    }
-    Finish(ToGrpcStatus(status));
-  }
+  void End(const absl::Status& status) { FinishCall(record_, status, this); }
 
   const Front& front_;
   CallRecord record_;

@@ -7,7 +7,6 @@
 #include "engine/base/error.h"
 #include "engine/base/status.h"
 #include "server/convert.h"
-#include "server/grpc_status.h"
 #include "server/snapshot_parts.h"
 #include "server/unary_call.h"
 
@@ -72,14 +71,7 @@ class ImportReactor final : public grpc::ServerReadReactor<v1::ImportSessionRequ
     return posted ? absl::OkStatus() : TooManyWait();
   }
 
-  void End(const absl::Status& status) {
-    if (status.ok()) {
-      record_.Succeed();
-    } else {
-      record_.Fail(status);
-    }
-    Finish(ToGrpcStatus(status));
-  }
+  void End(const absl::Status& status) { FinishCall(record_, status, this); }
 
   const Front& front_;
   CallRecord record_;

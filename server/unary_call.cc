@@ -4,18 +4,8 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "server/grpc_status.h"
 
 namespace fermata {
-
-void FinishCall(CallRecord& record, const absl::Status& status, grpc::ServerUnaryReactor* reactor) {
-  if (status.ok()) {
-    record.Succeed();
-  } else {
-    record.Fail(status);
-  }
-  reactor->Finish(ToGrpcStatus(status));
-}
 
 grpc::ServerUnaryReactor* AnswerNow(const Front& front, grpc::CallbackServerContext* context,
                                     std::string_view method,

@@ -9,11 +9,21 @@
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
 #include "server/front.h"
+#include "server/grpc_status.h"
 
 namespace fermata {
 
-// Counts the call and sends its end. The last use of the reactor, which may be gone afterwards.
-void FinishCall(CallRecord& record, const absl::Status& status, grpc::ServerUnaryReactor* reactor);
+// Counts the call and sends its end. The last use of the reactor, whatever its kind, which may be gone
+// afterwards.
+template <typename Reactor>
+void FinishCall(CallRecord& record, const absl::Status& status, Reactor* reactor) {
+  if (status.ok()) {
+    record.Succeed();
+  } else {
+    record.Fail(status);
+  }
+  reactor->Finish(ToGrpcStatus(status));
+}
 
 // A unary call that is answered at once: `work` fills the reply, and must be short. `method` must
 // be a literal.
