@@ -8,13 +8,13 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "engine/base/worker.h"
 #include "server/convert.h"
 #include "server/flags.h"
 #include "server/kept_answers.h"
 #include "server/metrics.h"
 #include "server/runtime.h"
 #include "server/transfers.h"
-#include "server/worker.h"
 
 namespace fermata {
 

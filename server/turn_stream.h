@@ -12,10 +12,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/worker.h"
 #include "engine/model/model.h"
 #include "engine/scheduler/requests.h"
 #include "fermata/v1/generation.pb.h"
-#include "server/worker.h"
 
 namespace fermata {
 

@@ -1,16 +1,11 @@
 #ifndef FERMATA_ENGINE_SCHEDULER_INTAKE_H_
 #define FERMATA_ENGINE_SCHEDULER_INTAKE_H_
 
-#include <condition_variable>
-#include <cstddef>
-#include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <thread>
-#include <vector>
 
 #include "absl/status/status.h"
+#include "engine/base/worker.h"
 #include "engine/scheduler/job.h"
 
 namespace fermata {
@@ -31,31 +26,12 @@ class Intake {
   void Add(std::shared_ptr<Job> job, bool needs_fetch);
 
  private:
-  // A queue and the threads that work it off.
-  class Lane {
-   public:
-    using Work = std::function<void(std::shared_ptr<Job>)>;
-    Lane(size_t threads, Work work);
-    ~Lane();
-    void Add(std::shared_ptr<Job> job);
-
-   private:
-    void Run();
-
-    const Work work_;
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    std::deque<std::shared_ptr<Job>> waiting_;
-    bool ending_ = false;
-    std::vector<std::thread> threads_;
-  };
-
-  void Fetch(std::shared_ptr<Job> job);
-  void Prepare(std::shared_ptr<Job> job);
+  void Fetch(const std::shared_ptr<Job>& job);
+  void Prepare(const std::shared_ptr<Job>& job);
 
   const Done done_;
-  Lane tokenizing_;
-  Lane fetching_;  // Last: it hands on to the other.
+  Worker tokenizing_;
+  Worker fetching_;  // Last: it hands on to the other.
 };
 
 }  // namespace fermata

@@ -1,5 +1,5 @@
-#ifndef FERMATA_SERVER_WORKER_H_
-#define FERMATA_SERVER_WORKER_H_
+#ifndef FERMATA_ENGINE_BASE_WORKER_H_
+#define FERMATA_ENGINE_BASE_WORKER_H_
 
 #include <condition_variable>
 #include <cstddef>
@@ -11,9 +11,9 @@
 
 namespace fermata {
 
-// Threads that run tasks in the order they come, so that neither the engine's thread nor gRPC's few
-// callback threads do work that takes long, or that waits. With one thread, a task begins when the one
-// before it has ended. Thread-safe.
+// Threads that run tasks in the order they come, for those that must not do work that takes long, or
+// that waits, on their own. With one thread, a task begins when the one before it has ended.
+// Thread-safe.
 class Worker {
  public:
   using Task = std::function<void()>;
@@ -48,4 +48,4 @@ class Worker {
 
 }  // namespace fermata
 
-#endif  // FERMATA_SERVER_WORKER_H_
+#endif  // FERMATA_ENGINE_BASE_WORKER_H_

@@ -1,4 +1,4 @@
-#include "server/worker.h"
+#include "engine/base/worker.h"
 
 #include <atomic>
 #include <barrier>
