@@ -23,6 +23,11 @@ void SessionStore::Impl::Trouble(std::string_view id, const absl::Status& what) 
   if (options.observer != nullptr) options.observer->Trouble(id, what);
 }
 
+absl::Status SessionStore::Impl::Failed(std::string_view id, const absl::Status& failed) {
+  if (!absl::IsResourceExhausted(failed)) Trouble(id, failed);
+  return About(id, failed);
+}
+
 void SessionStore::Impl::PutAside(std::string_view id, const Kept& kept, const absl::Status& what) {
   ++damaged;
   Trouble(id, what);
@@ -78,9 +83,7 @@ absl::Status SessionStore::Impl::FallBack(Lock& lock, Entry& entry) {
     return DamagedSession(id, std::nullopt);
   }
   std::erase_if(rest, [&](const Kept& kept) { return kept.key() == entry.stale.key; });
-  head.at.position = record->position;
-  head.at.turns = record->turns;
-  head.at.time = record->update_time;
+  head.at = CheckpointOf(head.at.snapshot, *record);
   record->revision = entry.revision + 1;
   Publish(entry, *record, head, std::move(rest));
   return DamagedSession(id, head.at.position);

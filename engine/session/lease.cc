@@ -212,12 +212,7 @@ void SessionStore::Lease::Commit(const SessionRecord& record, std::span<const st
   commit.room = std::move(lease->room);
   commit.replaces = commit.room.state().empty();
   const SnapshotKey key = store.NextKey();
-  commit.head = {.at = {.snapshot = {key, key},
-                        .position = next.position,
-                        .turns = next.turns,
-                        .time = next.update_time},
-                 .in_memory = true,
-                 .below = lease->durable};
+  commit.head = {.at = CheckpointOf({key, key}, next), .in_memory = true, .below = lease->durable};
   commit.checkpoints = lease->claim->checkpoints;
   if (lease->keeps_checkpoint) {
     commit.checkpoints.push_back(old);
@@ -267,8 +262,7 @@ void SessionStore::Impl::Finish(Commit commit, const absl::Status& written) {
     }
     Publish(entry, commit.record, commit.head, std::move(commit.checkpoints));
   } else {
-    result = About(commit.record.id, written);
-    if (!absl::IsResourceExhausted(written)) Trouble(commit.record.id, written);
+    result = Failed(commit.record.id, written);
     const std::lock_guard lock(mutex);
     if (commit.replaces) {
       memory.Erase({&old, 1}).IgnoreError();

@@ -106,10 +106,7 @@ absl::StatusOr<bool> SessionStore::Impl::BringUp(Lock& lock, Entry& entry, bool 
     FERMATA_RETURN_IF_ERROR(CheckHead(lock, entry));
     return Busy(id);  // It can be read again.
   }
-  if (!read.ok()) {
-    if (!absl::IsResourceExhausted(read)) Trouble(id, read);
-    return About(id, read);
-  }
+  if (!read.ok()) return Failed(id, read);
   index.Place(entry, /*in_memory=*/true, /*below=*/true);
   ++moves_up_turn;
   return true;

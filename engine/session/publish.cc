@@ -119,17 +119,13 @@ absl::Status SessionStore::Impl::Establish(Entry& entry, const SessionRecord& re
     std::copy(state.begin(), state.end(), room.state().begin());
   }
   const SnapshotKey key = NextKey();
-  Kept head{.at = {.snapshot = {key, key},
-                   .position = record.position,
-                   .turns = record.turns,
-                   .time = record.update_time},
+  Kept head{.at = CheckpointOf({key, key}, record),
             .in_memory = true,
             .below = DurabilityOf(record) == Durability::kDisk};
   if (head.below) {
     const NewSnapshot snapshot{head.at.snapshot, &record, room.state()};
     if (const absl::Status put = PutBelow({&snapshot, 1}).front(); !put.ok()) {
-      if (!absl::IsResourceExhausted(put)) Trouble(record.id, put);
-      return About(record.id, put);
+      return Failed(record.id, put);
     }
   }
   memory.Put(head.at.snapshot, record, StateChecksum(room.state()), std::move(room));
@@ -148,12 +144,10 @@ void SessionStore::Impl::Trim(std::vector<Kept>& checkpoints, SessionRecord& rec
 absl::Status SessionStore::Impl::PutAgain(Entry& entry, const Kept& place, SessionRecord& record,
                                           std::vector<Kept> checkpoints) {
   Trim(checkpoints, record);
-  Kept head{.at = {.snapshot = {NextKey(), place.state()},
-                   .position = record.position,
-                   .turns = record.turns,
-                   .time = place.at.time},
+  Kept head{.at = CheckpointOf({NextKey(), place.state()}, record),
             .in_memory = place.in_memory,
             .below = !place.in_memory || DurabilityOf(record) == Durability::kDisk};
+  head.at.time = place.at.time;
   Room room;
   if (head.in_memory) {
     Lock lock(mutex);

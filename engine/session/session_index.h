@@ -17,6 +17,14 @@
 
 namespace fermata {
 
+// The place in a session's past that its snapshot of `record` is.
+inline Checkpoint CheckpointOf(const SnapshotName& snapshot, const SessionRecord& record) {
+  return {.snapshot = snapshot,
+          .position = record.position,
+          .turns = record.turns,
+          .time = record.update_time};
+}
+
 // A snapshot of a session, and where it lies.
 struct Kept {
   Checkpoint at;

@@ -87,11 +87,7 @@ absl::StatusOr<SessionStore::Impl::Source> SessionStore::Impl::OpenSource(
 
 absl::StatusOr<bool> SessionStore::Impl::Seat(Entry& child, const SessionRecord& record,
                                               const Kept& place, bool block) {
-  Kept head{.at = {.snapshot = {NextKey(), place.state()},
-                   .position = record.position,
-                   .turns = record.turns,
-                   .time = record.update_time},
-            .in_memory = true};
+  const Kept head{.at = CheckpointOf({NextKey(), place.state()}, record), .in_memory = true};
   Lock lock(mutex);
   const absl::Status loaded = LoadState(lock, place, record, head.at.snapshot, block);
   if (absl::IsCancelled(loaded)) return false;
@@ -129,20 +125,14 @@ absl::StatusOr<SessionRecord> SessionStore::Impl::MakeFork(const Source& source,
     FERMATA_RETURN_IF_ERROR(Seat(*child, record, source.place, /*block=*/true).status());
   }
   Kept head = child->head;
-  if (!head.in_memory) {
-    head.at = {.snapshot = {NextKey(), source.place.state()},
-               .position = record.position,
-               .turns = record.turns,
-               .time = record.update_time};
-  }
+  if (!head.in_memory) head.at = CheckpointOf({NextKey(), source.place.state()}, record);
   if (durable) {
     NewSnapshot snapshot{head.at.snapshot, &record, {}};
     if (!source.place.below) {
       FERMATA_ASSIGN_OR_RETURN(snapshot.state, memory.View(source.place.key()));
     }
     if (const absl::Status put = PutBelow({&snapshot, 1}).front(); !put.ok()) {
-      if (!absl::IsResourceExhausted(put)) Trouble(record.id, put);
-      return About(record.id, put);
+      return Failed(record.id, put);
     }
     head.below = true;
   }

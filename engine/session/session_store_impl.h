@@ -225,6 +225,8 @@ struct SessionStore::Impl {
 
   // --- Damage (damage.cc) ---
   void Trouble(std::string_view id, const absl::Status& what);
+  // What to tell of a tier that failed: trouble, unless it only wants room.
+  absl::Status Failed(std::string_view id, const absl::Status& failed);
   // Takes a damaged snapshot out of the tier below, or of memory.
   void PutAside(std::string_view id, const Kept& kept, const absl::Status& what);
   // The record of a snapshot that is claimed or held, once all of it has been found whole.

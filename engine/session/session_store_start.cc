@@ -18,11 +18,7 @@ struct Group {
 };
 
 Kept KeptOf(const DiskTier::Found& found) {
-  return {.at = {.snapshot = found.name,
-                 .position = found.record.position,
-                 .turns = found.record.turns,
-                 .time = found.record.update_time},
-          .below = true};
+  return {.at = CheckpointOf(found.name, found.record), .below = true};
 }
 
 }  // namespace

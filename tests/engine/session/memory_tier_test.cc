@@ -1,13 +1,13 @@
 #include "engine/session/memory_tier.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 
 #include <unistd.h>
 
 #include "gmock/gmock.h"
 #include "tests/engine/session/records.h"
+#include "tests/settings.h"
 
 namespace fermata {
 namespace {
@@ -211,8 +211,7 @@ TEST(MemoryTierTest, MemoryIsNotTouchedBeforeItIsUsed) {
 
 // The memory of states that have gone is there for heads, without the process growing.
 TEST(MemoryTierTest, FreeSlotsAreGivenBackForHeads) {
-  const char* sanitize = std::getenv("FERMATA_SANITIZE");
-  if (sanitize != nullptr && *sanitize != '\0') {
+  if (UnderSanitizer()) {
     GTEST_SKIP() << "what a sanitizer remembers of memory is resident, too";
   }
   constexpr size_t kState = 8 << 20;
