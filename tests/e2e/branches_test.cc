@@ -24,10 +24,7 @@ class BranchesTest : public SharedServerTest {
   // A turn on a session that is there.
   std::vector<int32_t> Go(const std::string& session, const std::string& prompt, int n) {
     const auto prompt_ids = Tokenize(client(), prompt);
-    const Turn turn = RunOk(client(), On(session, Greedy(prompt, n)));
-    std::vector<int32_t> ids = prompt_ids;
-    ids.insert(ids.end(), turn.ids.begin(), turn.ids.end());
-    return ids;
+    return Joined(prompt_ids, RunOk(client(), On(session, Greedy(prompt, n))).ids);
   }
   // What follows `sequence` when it is read by a fresh state.
   std::vector<int32_t> Fresh(const std::vector<int32_t>& sequence, int n) {
@@ -43,10 +40,6 @@ class BranchesTest : public SharedServerTest {
     ASSERT_TRUE(probe.ok()) << probe.status();
     EXPECT_EQ(RunOk(client(), On(probe->id(), Greedy("", kMore))).ids, Fresh(sequence, kMore));
     EXPECT_TRUE(client().DeleteSession(probe->id()).ok());
-  }
-  static std::vector<int32_t> Joined(std::vector<int32_t> a, const std::vector<int32_t>& b) {
-    a.insert(a.end(), b.begin(), b.end());
-    return a;
   }
   std::string Export(const std::string& id) {
     v1::ExportSessionRequest request;

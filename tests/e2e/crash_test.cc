@@ -6,7 +6,6 @@
 
 #include <array>
 #include <chrono>
-#include <cstdlib>
 #include <map>
 #include <random>
 #include <string>
@@ -19,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "tests/e2e/server_process.h"
 #include "tests/e2e/turns.h"
+#include "tests/settings.h"
 
 namespace fermata::e2e {
 namespace {
@@ -26,11 +26,6 @@ namespace {
 constexpr int kSessions = 24;
 constexpr int kClients = 8;
 constexpr int kTurns = 40;  // Of a session, which is then deleted and begins anew.
-
-int64_t Setting(const char* name, int64_t fallback) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? fallback : std::atoll(text);
-}
 
 std::string IdOf(int session) { return "s" + std::to_string(session); }
 
@@ -62,9 +57,7 @@ struct Known {
 class CrashTest : public testing::Test {
  protected:
   void SetUp() override {
-    ChildProcess make("fermata", {"models", "make", model(), "--family", "retnet", "--layers", "2",
-                                  "--hidden-size", "64", "--vocab-size", "256", "--dtype", "f32"});
-    ASSERT_EQ(make.Wait(), 0) << make.errors();
+    MakeSmallModel(model());
     ServerProcess server({"--model_dir=" + model()});
     const auto client = server.Connect();
     for (int session = 0; session < kSessions; ++session) {

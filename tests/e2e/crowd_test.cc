@@ -4,7 +4,6 @@
 // FERMATA_CROWD_SESSIONS says how many.
 
 #include <algorithm>
-#include <cstdlib>
 #include <random>
 #include <string>
 #include <thread>
@@ -13,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "tests/e2e/server_process.h"
 #include "tests/e2e/turns.h"
+#include "tests/settings.h"
 
 namespace fermata::e2e {
 namespace {
@@ -23,26 +23,12 @@ constexpr int64_t kLongestRecord = 30'000;  // Set aside by each turn until it h
 constexpr char kDown[] = "fermata_session_moves_total{direction=\"down\",reason=\"pressure\"}";
 constexpr char kUp[] = "fermata_session_moves_total{direction=\"up\",reason=\"turn\"}";
 
-int CrowdSize() {
-  const char* text = std::getenv("FERMATA_CROWD_SESSIONS");
-  return text == nullptr ? 10'000 : std::atoi(text);
-}
-
-std::vector<int32_t> Joined(std::vector<int32_t> a, const std::vector<int32_t>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
 // The tokenizer of the model is bytes.
 std::vector<int32_t> Bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
 class CrowdTest : public testing::Test {
  protected:
-  void SetUp() override {
-    ChildProcess make("fermata", {"models", "make", model(), "--family", "retnet", "--layers", "2",
-                                  "--hidden-size", "64", "--vocab-size", "256", "--dtype", "f32"});
-    ASSERT_EQ(make.Wait(), 0) << make.errors();
-  }
+  void SetUp() override { MakeSmallModel(model()); }
   std::string model() const { return (directory_ / "model").string(); }
   ServerProcess Serve() const {
     const int64_t state_bytes =
@@ -58,7 +44,7 @@ class CrowdTest : public testing::Test {
 };
 
 TEST_F(CrowdTest, EachTellsItsOwnStory) {
-  const int sessions = CrowdSize();
+  const auto sessions = static_cast<int>(Setting("FERMATA_CROWD_SESSIONS", 10'000));
   const ServerProcess server = Serve();
   const auto tell = [&](int thread) {
     const auto client = server.Connect();

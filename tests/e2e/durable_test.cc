@@ -34,11 +34,6 @@ class DurableTest : public testing::Test {
   }
   std::string path() const { return (directory_ / "sessions").string(); }
 
-  static std::vector<int32_t> Joined(std::vector<int32_t> a, const std::vector<int32_t>& b) {
-    a.insert(a.end(), b.begin(), b.end());
-    return a;
-  }
-
  private:
   TempDir directory_;
 };

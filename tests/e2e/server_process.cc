@@ -105,4 +105,10 @@ bool ServerProcess::MetricBecomes(const std::string& name_and_labels, double val
   return Eventually([&] { return Metric(name_and_labels) == value; });
 }
 
+void MakeSmallModel(const std::string& path) {
+  ChildProcess make("fermata", {"models", "make", path, "--family", "retnet", "--layers", "2",
+                                "--hidden-size", "64", "--vocab-size", "256", "--dtype", "f32"});
+  if (make.Wait() != 0) throw std::runtime_error(make.errors());
+}
+
 }  // namespace fermata::e2e

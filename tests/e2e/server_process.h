@@ -49,6 +49,10 @@ class ServerProcess {
   int http_port_ = 0;
 };
 
+// Makes the directory `path` a model that loads and computes in no time: RetNet, of 2 layers of 64, over
+// bytes. Throws when the `fermata` command does not.
+void MakeSmallModel(const std::string& path);
+
 inline constexpr char kRunning[] = "fermata_running_requests";
 inline constexpr char kQueued[] = "fermata_queued_requests";
 inline constexpr char kTokensOut[] = "fermata_tokens_total{direction=\"out\"}";

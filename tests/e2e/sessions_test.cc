@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "tests/e2e/shared_server.h"
 #include "tests/e2e/turns.h"
+#include "tests/settings.h"
 
 namespace fermata::e2e {
 namespace {
@@ -21,11 +21,6 @@ using ::testing::SizeIs;
 constexpr char kPrompt[] = "Once upon a time, there was a little";
 
 class SessionsTest : public SharedServerTest {};
-
-std::vector<int32_t> Joined(std::vector<int32_t> a, const std::vector<int32_t>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
 
 TEST_F(SessionsTest, GoesOnWhereItStopped) {
   const Turn whole = RunOk(client(), Greedy(kPrompt, 30));
@@ -130,8 +125,7 @@ TEST_F(SessionsTest, TokensDoNotDependOnTheLoad) {
 // Many sessions over several connections, each with turns of its own words; then each one's last turn
 // again, alone and from its tokens only.
 TEST_F(SessionsTest, ManySessionsDoNotCross) {
-  const char* sanitize = std::getenv("FERMATA_SANITIZE");
-  const int num_sessions = sanitize != nullptr && *sanitize != '\0' ? 200 : 1000;
+  const int num_sessions = UnderSanitizer() ? 200 : 1000;
   constexpr int kThreads = 8;
   constexpr int kTurns = 3;
   struct Story {

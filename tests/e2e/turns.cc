@@ -110,6 +110,11 @@ v1::GenerateRequest WithIds(v1::GenerateRequest request, const std::vector<int32
 
 v1::GenerateRequest Endless(const std::string& prompt) { return Seeded(prompt, 1 << 20, 1); }
 
+std::vector<int32_t> Joined(std::vector<int32_t> a, const std::vector<int32_t>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
 std::vector<int32_t> Tokenize(client::Client& client, const std::string& text) {
   v1::TokenizeRequest request;
   request.set_text(text);

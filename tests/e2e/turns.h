@@ -39,6 +39,9 @@ v1::GenerateRequest WithIds(v1::GenerateRequest request, const std::vector<int32
 // As many tokens as there may be: a turn that does not end by itself while a test looks on.
 v1::GenerateRequest Endless(const std::string& prompt);
 
+// One after the other.
+std::vector<int32_t> Joined(std::vector<int32_t> a, const std::vector<int32_t>& b);
+
 std::vector<int32_t> Tokenize(client::Client& client, const std::string& text);
 // Without special tokens.
 std::string Detokenize(client::Client& client, const std::vector<int32_t>& ids);
