@@ -80,7 +80,7 @@ lint: ## Check formatting and run clang-tidy
 	@find $(BUILD)/lint -name 'unity_*.cxx' | \
 	  xargs sed -i -E "s|^#include \"(.*)\"|echo '#line 1 \"\1\"'; cat \1|e"
 	@sed -n 's/^  "file": "\(.*\)".*/\1/p' $(BUILD)/lint/compile_commands.json | \
-	  grep -v '/$(BUILD)/lint/proto/' | xargs -P $(JOBS) -n 1 \
+	  grep -v -e '/$(BUILD)/lint/proto/' -e '/embedded/' | xargs -P $(JOBS) -n 1 \
 	  clang-tidy --quiet --extra-arg=-Wno-unknown-warning-option -p $(BUILD)/lint
 
 .PHONY: format

@@ -166,3 +166,55 @@ function(fermata_bench name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} benchmark::benchmark)
   add_dependencies(benchmarks ${name})
 endfunction()
+
+# fermata_embed(TARGET FILES files...)
+#
+# Makes files of the folder that calls it part of its library TARGET, byte for byte. They are constants
+# of "<folder>/embedded.h", named after the files: page.html of server/page is
+#
+#   #include "server/page/embedded.h"
+#   fermata::embedded::kPageHtml   // a std::string_view, which lives as long as the process
+set(FERMATA_EMBED_SCRIPT ${CMAKE_CURRENT_LIST_DIR}/embed_file.cmake)
+function(fermata_embed target)
+  cmake_parse_arguments(ARG "" "" "FILES" ${ARGN})
+  file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  set(view ${CMAKE_CURRENT_BINARY_DIR}/embedded)
+  set(header ${folder}/embedded.h)
+  string(MAKE_C_IDENTIFIER ${target} guard)
+  string(TOUPPER ${guard}_EMBEDDED_H_ guard)
+  set(declarations)
+  foreach(file ${ARG_FILES})
+    set(constant k)
+    string(REGEX MATCHALL "[A-Za-z0-9]+" words ${file})
+    foreach(word ${words})
+      string(SUBSTRING ${word} 0 1 first)
+      string(SUBSTRING ${word} 1 -1 rest)
+      string(TOUPPER ${first} first)
+      string(APPEND constant ${first}${rest})
+    endforeach()
+    string(APPEND declarations "extern const std::string_view ${constant};  // ${file}\n")
+    set(input ${CMAKE_CURRENT_SOURCE_DIR}/${file})
+    set(output ${view}/${file}.cc)
+    add_custom_command(OUTPUT ${output}
+      COMMAND ${CMAKE_COMMAND} -D INPUT=${input} -D OUTPUT=${output} -D HEADER=${header}
+              -D CONSTANT=${constant} -P ${FERMATA_EMBED_SCRIPT}
+      DEPENDS ${input} ${FERMATA_EMBED_SCRIPT}
+      VERBATIM)
+    set_source_files_properties(${output} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    target_sources(${target} PRIVATE ${output})
+  endforeach()
+  file(CONFIGURE OUTPUT ${view}/${header} @ONLY CONTENT
+"#ifndef @guard@
+#define @guard@
+
+#include <string_view>
+
+namespace fermata::embedded {
+
+@declarations@
+}  // namespace fermata::embedded
+
+#endif  // @guard@
+")
+  target_include_directories(${target} PUBLIC ${view})
+endfunction()
