@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
-#include "server/build_info.h"
-#include "server/command_line.h"
-#include "server/flags.h"
-#include "server/logging.h"
+#include "server/config/command_line.h"
+#include "server/config/flags.h"
+#include "server/observe/build_info.h"
+#include "server/observe/logging.h"
 #include "server/openmp_waiting.h"
 #include "server/serve.h"
 #include "server/signals.h"

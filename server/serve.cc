@@ -5,17 +5,20 @@
 #include <memory>
 #include <string>
 
+#include <sys/resource.h>
+
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "engine/base/status.h"
-#include "server/build_info.h"
-#include "server/front.h"
-#include "server/grpc_server.h"
-#include "server/http_routes.h"
-#include "server/http_server.h"
-#include "server/load_log.h"
-#include "server/model_path.h"
-#include "server/session_events.h"
+#include "server/calls/front.h"
+#include "server/calls/serving_stats.h"
+#include "server/config/model_path.h"
+#include "server/grpc/grpc_server.h"
+#include "server/http/http_server.h"
+#include "server/http/operational_routes.h"
+#include "server/observe/build_info.h"
+#include "server/observe/load_log.h"
+#include "server/observe/session_events.h"
 
 namespace fermata {
 namespace {
@@ -29,6 +32,19 @@ constexpr int kSessionThreads = 4;
 constexpr int kMaxTransfers = 16;
 // After draining, for the last messages of streams to be taken by their readers.
 constexpr absl::Duration kLastWrites = absl::Seconds(2);
+
+// Each connection is a descriptor; the limit that a process starts with is often small.
+void RaiseDescriptorLimit(int connections) {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_max < static_cast<rlim_t>(connections)) {
+    LogEvent(
+        LogLevel::kWarning, "few_descriptors",
+        {{"limit", static_cast<int64_t>(limit.rlim_max)}, {"http_max_connections", connections}});
+  }
+}
 
 // Whole or not at all: a script that waits for the file must not read half of it.
 absl::Status WritePortFile(const std::string& path, int grpc_port, int http_port) {
@@ -88,7 +104,7 @@ absl::Status Serve(const ServerConfig& given, Signals& signals) {
   ServingState serving;
   KeptAnswers answers(
       {.retention = config.answer_retention, .memory_bytes = config.answer_retention_bytes});
-  Metrics metrics(&serving, &answers);
+  Metrics metrics([&] { return StatsOf(serving, answers); }, config.vllm_metric_names);
   SessionEvents session_events(&metrics);
   TransferPlaces transfers(kMaxTransfers);
   std::unique_ptr<Runtime> runtime;
@@ -107,18 +123,22 @@ absl::Status Serve(const ServerConfig& given, Signals& signals) {
                                             .max_checkpoints = config.session_checkpoints},
                        .stream_buffer_tokens = config.stream_buffer_tokens,
                        .max_message_bytes = static_cast<size_t>(config.max_message_bytes)};
+  RaiseDescriptorLimit(config.http.max_connections);
   HttpRouter router;
   AddOperationalRoutes(serving, metrics, router);
 
-  FERMATA_ASSIGN_OR_RETURN(const auto http,
-                           HttpServer::Start({.address = config.http_address}, router));
+  FERMATA_ASSIGN_OR_RETURN(
+      const auto http,
+      HttpServer::Start(config.http, {.router = &router, .connections_changed = [&metrics](int n) {
+                                        metrics.SetHttpConnections(n);
+                                      }}));
   FERMATA_ASSIGN_OR_RETURN(const auto grpc, GrpcServer::Start(config, front));
   FERMATA_RETURN_IF_ERROR(WritePortFile(config.port_file, grpc->port(), http->port()));
   LogEvent(LogLevel::kInfo, "listening",
            {{"version", Version()},
             {"grpc_address", config.grpc_address},
             {"grpc_port", grpc->port()},
-            {"http_address", config.http_address},
+            {"http_address", config.http.address},
             {"http_port", http->port()}});
 
   const absl::Time start = absl::Now();
@@ -141,6 +161,7 @@ absl::Status Serve(const ServerConfig& given, Signals& signals) {
   grpc->SetHealthy(false);
   runtime->engine().Drain(config.drain_grace);
   grpc->Shutdown(kLastWrites);
+  http->Shutdown(kLastWrites);
   const absl::Status flushed = FlushSessions(runtime->sessions());
   LogEvent(LogLevel::kInfo, "stopped", {});
   return flushed;

@@ -2,7 +2,7 @@
 #define FERMATA_SERVER_SERVE_H_
 
 #include "absl/status/status.h"
-#include "server/flags.h"
+#include "server/config/flags.h"
 #include "server/signals.h"
 
 namespace fermata {

@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "server/logging.h"
+#include "server/observe/logging.h"
 
 namespace fermata {
 namespace {

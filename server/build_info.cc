@@ -1,7 +1,0 @@
-#include "server/build_info.h"
-
-namespace fermata {
-
-const char* Version() { return FERMATA_VERSION; }
-
-}  // namespace fermata
