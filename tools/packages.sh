@@ -9,10 +9,19 @@ set -eu
 
 list=$(dirname "$0")/../deploy/packages.txt
 wanted=$(for stage in "$@"; do awk -v stage="$stage" '$1 == stage {print $2}' "$list"; done)
+# What is installed, and what it stands in for: others package Node.js with npm in it.
+there="
+$(dpkg-query -W -f '${db:Status-Status} ${Package}, ${Provides}\n' |
+  sed -n 's/^installed //p' | tr ',' '\n' | sed 's/(.*//; s/ //g')
+"
 missing=
 for package in $wanted; do
-  state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
-  [ "$state" = installed ] || missing="$missing $package"
+  case $there in
+    *"
+$package
+"*) ;;
+    *) missing="$missing $package" ;;
+  esac
 done
 [ -n "$missing" ] || exit 0
 
