@@ -22,7 +22,8 @@ COPY deploy/packages.txt tools/packages.sh /tmp/fermata/
 RUN cd /tmp/fermata && mkdir deploy tools && mv packages.txt deploy && mv packages.sh tools \
  && tools/packages.sh run \
  && rm -rf /tmp/fermata /var/lib/apt/lists/* /var/cache/apt/* \
- && useradd --uid 65532 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin fermata
+ && useradd --uid 65532 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin fermata \
+ && install -d -o 65532 -g 65532 /var/lib/fermata
 COPY --from=build /opt/fermata /usr
 
 USER 65532:65532

@@ -20,7 +20,8 @@ using ::testing::IsEmpty;
 using Json = nlohmann::json;
 
 constexpr char kTokensIn[] = "fermata_tokens_total{direction=\"in\"}";
-constexpr char kEnded[] = "fermata_requests_total{method=\"Generate\",outcome=\"length\"}";
+constexpr char kEnded[] =
+    "fermata_requests_total{front=\"grpc\",method=\"Generate\",outcome=\"length\"}";
 
 std::vector<std::string> At(const ServerProcess& server, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "bench");
