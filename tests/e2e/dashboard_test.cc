@@ -47,7 +47,7 @@ std::string Replaced(std::string text, const std::string& what, const std::strin
 std::set<std::string> Queries(const json& dashboard) {
   std::set<std::string> queries;
   const auto add = [&queries](const std::string& text) {
-    queries.insert(Replaced(Replaced(text, "$__rate_interval", "5s"), "$instance", ".*"));
+    queries.insert(Replaced(Replaced(text, "$__rate_interval", "10s"), "$instance", ".*"));
   };
   for (const json& panel : dashboard.at("panels")) {
     for (const json& target : panel.value("targets", json::array())) add(target.at("expr"));
@@ -190,7 +190,7 @@ class Load {
 
 // What is left of `queries` when each that has data within a while is taken out.
 std::set<std::string> WithoutData(const Prometheus& prometheus, std::set<std::string> queries) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!queries.empty() && std::chrono::steady_clock::now() < end) {
     std::erase_if(queries, [&](const std::string& query) { return prometheus.HasData(query); });
   }
