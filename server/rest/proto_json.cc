@@ -1,0 +1,130 @@
+#include "server/rest/proto_json.h"
+
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/base/error.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/util/json_util.h"
+#include "nlohmann/json.hpp"
+
+namespace fermata {
+namespace {
+
+namespace pb = google::protobuf;
+using nlohmann::json;
+
+// Our deepest message has 3.
+constexpr int kMaxDepth = 16;
+constexpr size_t kMaxQuotedBytes = 64;
+
+// Before any parser, whose results are taken apart by recursion, sees the text.
+bool IsTooDeep(std::string_view text) {
+  int depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '{' || c == '[') {
+      if (++depth > kMaxDepth) return true;
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+  return false;
+}
+
+pb::util::Status Parse(std::string_view text, pb::Message* message) {
+  return pb::util::JsonStringToMessage({text.data(), text.size()}, message);
+}
+
+const pb::FieldDescriptor* FindField(const pb::Descriptor& type, const std::string& name) {
+  if (const auto* field = type.FindFieldByName(name)) return field;
+  return type.FindFieldByCamelcaseName(name);
+}
+
+bool IsWellKnown(const pb::Descriptor& type) { return type.file()->package() == "google.protobuf"; }
+
+std::string WhatFits(const pb::FieldDescriptor& field) {
+  if (field.is_map()) return "must be an object whose values are strings";
+  switch (field.cpp_type()) {
+    case pb::FieldDescriptor::CPPTYPE_STRING:
+      return "must be a string";
+    case pb::FieldDescriptor::CPPTYPE_BOOL:
+      return "must be true or false";
+    case pb::FieldDescriptor::CPPTYPE_ENUM: {
+      std::vector<std::string> names;
+      for (int i = 0; i < field.enum_type()->value_count(); ++i) {
+        names.push_back(field.enum_type()->value(i)->name());
+      }
+      return absl::StrCat("must be one of ", absl::StrJoin(names, ", "));
+    }
+    case pb::FieldDescriptor::CPPTYPE_MESSAGE:
+      return IsWellKnown(*field.message_type()) ? "must be a time in seconds, like \"1.5s\""
+                                                : "must be an object";
+    default:
+      return absl::StrCat("must be a number of type ", field.cpp_type_name());
+  }
+}
+
+absl::Status NoJson(std::string_view why) {
+  return MakeError(absl::StatusCode::kInvalidArgument, "the body " + std::string(why),
+                   {.reason = "INVALID_JSON", .metadata = {}, .retry_after = {}});
+}
+
+// Why `object` is no message of `type`: the first of its members that does not fit by itself.
+absl::Status Blame(const json& object, const pb::Descriptor& type, const std::string& path) {
+  const std::unique_ptr<pb::Message> message(
+      pb::MessageFactory::generated_factory()->GetPrototype(&type)->New());
+  for (const auto& [key, value] : object.items()) {
+    const std::string name = absl::StrCat(path, path.empty() ? "" : ".", key);
+    const pb::FieldDescriptor* field = FindField(type, key);
+    if (field == nullptr) {
+      return UnknownName(name, absl::StrCat("is no field of ", type.full_name()));
+    }
+    json alone;
+    alone[key] = value;
+    if (Parse(alone.dump(), message.get()).ok()) continue;
+    const bool has_members = value.is_object() && !field->is_repeated() &&
+                             field->message_type() != nullptr &&
+                             !IsWellKnown(*field->message_type());
+    if (has_members) return Blame(value, *field->message_type(), name);
+    return InvalidField(name, WhatFits(*field));
+  }
+  return InvalidField(path.empty() ? "body" : path, "has fields that exclude one another");
+}
+
+}  // namespace
+
+absl::Status FromJson(std::string_view text, pb::Message* message) {
+  if (text.empty()) return absl::OkStatus();
+  if (IsTooDeep(text)) return NoJson("is nested too deeply");
+  // Protobuf's own parser also takes what is not quite JSON.
+  const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (object.is_discarded()) return NoJson("is not JSON");
+  if (!object.is_object()) return NoJson("must be an object");
+  if (Parse(text, message).ok()) return absl::OkStatus();
+  message->Clear();
+  return Blame(object, *message->GetDescriptor(), "");
+}
+
+absl::Status UnknownName(std::string_view name, std::string_view why) {
+  return InvalidField(name.substr(0, kMaxQuotedBytes), why);
+}
+
+std::string ToJson(const pb::Message& message) {
+  pb::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  std::string text;
+  // Fails for what no field of ours holds: an Any of an unknown type, a time out of range.
+  if (!pb::util::MessageToJsonString(message, &text, options).ok()) return "{}";
+  return text;
+}
+
+}  // namespace fermata
