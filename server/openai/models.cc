@@ -24,11 +24,13 @@ Awaitable<void> AnswerWith(SharedService service, HttpExchange& outer, std::stri
   IdentifiedExchange exchange(outer);
   CallRecord record(service->front().metrics, method, exchange.id(), OriginOf(outer.request()));
   const absl::StatusOr<Runtime*> runtime = service->front().serving->runtime();
-  absl::StatusOr<HttpResponse> answer = runtime.status();
-  if (runtime.ok()) {
-    const absl::StatusOr<ordered_json> json = make((*runtime)->model());
+  absl::StatusOr<HttpResponse> answer = HttpResponse();
+  if (!runtime.ok()) {
+    answer = runtime.status();
+  } else if (const absl::StatusOr<ordered_json> json = make((*runtime)->model()); json.ok()) {
+    answer = JsonResponse(Dump(*json) + "\n");
+  } else {
     answer = json.status();
-    if (json.ok()) answer = JsonResponse(Dump(*json) + "\n");
   }
   co_await FinishCall(record, exchange, std::move(answer));
 }

@@ -54,7 +54,7 @@ async function metric(name, where = server) {
 async function post(path, body, headers = {}, where = server) {
   return fetch(`${where.url}v1/${path}`, {
     method: 'POST',
-    body: typeof body === 'string' ? body : JSON.stringify(body),
+    body: typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body),
     headers: {'content-type': 'application/json', ...headers},
   });
 }
@@ -257,7 +257,8 @@ test('errors name the field as the client knows it', async () => {
   assert.equal((await refused(complete({prompt: [1, 2 ** 30]}))).param, 'prompt[1]');
   assert.equal((await refused(complete({prompt: ''}))).param, 'prompt');
   assert.equal((await refused(complete({stop: ['']}))).param, 'stop[0]');
-  assert.equal((await refused(complete({logit_bias: {999999: 1}}))).param, 'logit_bias');
+  assert.equal((await refused(complete({logit_bias: {999999: 1}}))).param,
+    'logit_bias[999999]');
   assert.equal((await refused(complete({session: 'a b'}))).param, 'session');
   assert.equal((await refused(complete({suffix: 'x'}))).param, 'suffix');
   assert.equal((await refused(chat([{role: 'user', content: [{type: 'image_url',
@@ -269,9 +270,11 @@ test('errors name the field as the client knows it', async () => {
 });
 
 test('bodies that are no requests', async () => {
-  for (const body of ['', '{', '[]', '"x"', '['.repeat(100000), '{"prompt": "\udc00"}']) {
+  const notUtf8 = Buffer.from('{"prompt": "\xff"}', 'latin1');
+  for (const body of
+    ['', '{', '[]', '"x"', '['.repeat(100000), '{"prompt": "\\udc00"}', notUtf8]) {
     const response = await post('completions', body);
-    assert.ok(response.status === 400, `${body.slice(0, 9)}: ${response.status}`);
+    assert.equal(response.status, 400, String(body).slice(0, 20));
     assert.ok((await response.json()).error.message);
   }
   assert.equal((await fetch(`${server.url}v1/completions`)).status, 405);
