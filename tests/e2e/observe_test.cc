@@ -63,6 +63,32 @@ TEST(MetricsTest, PrometheusAcceptsThePage) {
   EXPECT_EQ(pclose(promtool), 0) << page;
 }
 
+TEST(MetricsTest, LimitsAreThoseOfTheFlags) {
+  const ServerProcess server({"--max_running=3", "--max_queued=0", "--prefix_cache=7MiB"});
+  EXPECT_EQ(server.Metric("fermata_running_requests_limit"), 3);
+  EXPECT_EQ(server.Metric("fermata_queued_requests_limit"), 0);
+  EXPECT_EQ(server.Metric("fermata_prefix_cache_limit_bytes"), 7 << 20);
+}
+
+TEST(MetricsTest, ConnectionsAndCallsOfHttpAreCounted) {
+  const ServerProcess server;
+  EXPECT_TRUE(server.MetricBecomes("fermata_http_connections", 1));  // The one that asks.
+  {
+    HttpConnection first(server.http_port());
+    HttpConnection second(server.http_port());
+    first.Call({.method = "POST",
+                .target = "/v1/completions",
+                .body = R"({"prompt": "Once", "max_tokens": 3, "ignore_eos": true})"});
+    second.Call({.target = "/healthz"});
+    EXPECT_TRUE(server.MetricBecomes("fermata_http_connections", 3));
+  }
+  EXPECT_TRUE(server.MetricBecomes("fermata_http_connections", 1));
+  const std::string call = R"(front="http",method="CreateCompletion")";
+  EXPECT_EQ(server.Metric("fermata_requests_total{" + call + ",outcome=\"length\"}"), 1);
+  EXPECT_EQ(server.Metric("fermata_request_seconds_count{" + call + "}"), 1);
+  EXPECT_EQ(server.Metric(R"(fermata_turns_total{finish_reason="length"})"), 1);
+}
+
 TEST(MetricsTest, CountersCount) {
   ServerProcess server;
   const auto client = server.Connect();
@@ -92,7 +118,8 @@ TEST(MetricsTest, CountersCount) {
             static_cast<double>(3 * prompt.size() - 1));
   double requests = 0;
   for (const auto& [name, value] : server.Metrics()) {
-    if (name.starts_with("fermata_requests_total{method=\"Generate\"")) requests += value;
+    if (name.starts_with("fermata_requests_total{front=\"grpc\",method=\"Generate\""))
+      requests += value;
   }
   EXPECT_EQ(requests, 3);
   EXPECT_EQ(server.Metric(kRunning), 0);
@@ -107,7 +134,7 @@ TEST(MetricsTest, TextIsWellFormed) {
   RunOk(*client, On("a-session-id", Greedy(kPrompt, 20)));
   const HttpReply reply = server.Get("/metrics");
   EXPECT_EQ(reply.status, 200);
-  EXPECT_THAT(reply.content_type, HasSubstr("text/plain; version=0.0.4"));
+  EXPECT_THAT(reply.Header("content-type"), HasSubstr("text/plain; version=0.0.4"));
   EXPECT_THAT(reply.body, Not(HasSubstr("a-session-id")));
   const std::string label = R"re([a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\]|\\.)*")re";
   const std::regex sample(R"re(([a-zA-Z_:][a-zA-Z0-9_:]*)(\{)re" + label + "(?:," + label +
