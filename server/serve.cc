@@ -19,6 +19,9 @@
 #include "server/observe/build_info.h"
 #include "server/observe/load_log.h"
 #include "server/observe/session_events.h"
+#include "server/openai/routes.h"
+#include "server/page/routes.h"
+#include "server/rest/routes.h"
 
 namespace fermata {
 namespace {
@@ -58,7 +61,7 @@ absl::Status WritePortFile(const std::string& path, int grpc_port, int http_port
   return absl::UnavailableError(absl::StrCat("--port_file: can not write ", path));
 }
 
-void LogServing(Runtime& runtime, absl::Duration load_time) {
+void LogServing(Runtime& runtime, const OpenAiOptions& openai, absl::Duration load_time) {
   const ModelInfo& model = runtime.model();
   for (const DiskTier::Remark& remark : runtime.remarks()) {
     LogEvent(LogLevel::kWarning, "session_disk_remark",
@@ -76,6 +79,10 @@ void LogServing(Runtime& runtime, absl::Duration load_time) {
             {"kv_equivalent_bytes_per_token", model.kv_equivalent_bytes_per_token},
             {"sessions", runtime.sessions().stats().sessions},
             {"load_seconds", absl::ToDoubleSeconds(load_time)}});
+  const absl::StatusOr<std::string> chat = ChatTemplateFor(runtime, openai);
+  const std::string refusal(chat.status().message());
+  LogEvent(LogLevel::kInfo, "chat_template",
+           {{"name", chat.ok() ? *chat : "none"}, {"refusal", refusal}});
 }
 
 // Sends down what is in memory alone, so that it is there at the next start.
@@ -99,6 +106,7 @@ absl::Status FlushSessions(SessionStore& sessions) {
 absl::Status Serve(const ServerConfig& given, Signals& signals) {
   ServerConfig config = given;
   FERMATA_ASSIGN_OR_RETURN(config.model_dir, ResolveModelDir(given.model_dir));
+  config.openai.model_path = config.model_dir;
 
   // In the order in which they need one another; they end in the opposite one.
   ServingState serving;
@@ -126,6 +134,9 @@ absl::Status Serve(const ServerConfig& given, Signals& signals) {
   RaiseDescriptorLimit(config.http.max_connections);
   HttpRouter router;
   AddOperationalRoutes(serving, metrics, router);
+  AddOpenAiRoutes(front, router, config.openai);
+  AddRestRoutes(front, router);
+  AddPageRoutes(front, router);
 
   FERMATA_ASSIGN_OR_RETURN(
       const auto http,
@@ -152,7 +163,7 @@ absl::Status Serve(const ServerConfig& given, Signals& signals) {
   signals.HoldForStop();
   serving.StartServing(runtime.get());
   grpc->SetHealthy(true);
-  LogServing(*runtime, absl::Now() - start);
+  LogServing(*runtime, config.openai, absl::Now() - start);
 
   const char* signal = signals.WaitForStop();
   LogEvent(LogLevel::kInfo, "draining",

@@ -59,8 +59,10 @@ Awaitable<void> AnswerLater(const Front& front, HttpExchange& exchange, Worker& 
                             std::function<absl::StatusOr<HttpResponse>(Runtime&)> work) {
   CallRecord record(front.metrics, method, "", OriginOf(exchange.request()));
   const absl::StatusOr<Runtime*> runtime = front.serving->runtime();
-  absl::StatusOr<HttpResponse> answer = runtime.status();
-  if (runtime.ok()) {
+  absl::StatusOr<HttpResponse> answer = HttpResponse();
+  if (!runtime.ok()) {
+    answer = runtime.status();
+  } else {
     std::function<absl::StatusOr<HttpResponse>()> bound =
         [runtime = *runtime, work = std::move(work)] { return work(*runtime); };
     answer = co_await RunOn(worker, exchange, std::move(bound));

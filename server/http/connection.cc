@@ -253,7 +253,10 @@ Awaitable<bool> HttpConnection::AnswerOne(std::shared_ptr<HttpConnection> self) 
     if (found.route == nullptr) answer = std::move(found.answer);
   }
   if (answer.has_value()) {
-    if (!header.is_done()) exchange.CloseAfterwards();  // Its body is not read.
+    // Its body is not read, or it is not known where that ends.
+    if (!header.is_done() || exchange.request().Header("Transfer-Encoding").has_value()) {
+      exchange.CloseAfterwards();
+    }
   } else {
     answer = co_await self->ReadBody(header, *found.route, exchange);
   }
@@ -269,20 +272,21 @@ Awaitable<std::optional<HttpResponse>> HttpConnection::ReadBody(HttpHeaderParser
                                                                 const HttpRoute& route,
                                                                 Exchange& exchange) {
   error_code error;
+  const bool in_parts = route.body == HttpRoute::Body::kInParts;
+  if (!in_parts && header.content_length().value_or(0) > options_.max_body_bytes) {
+    exchange.CloseAfterwards();
+    co_return ReadError(http::error::body_limit);
+  }
   const std::string_view expected = exchange.request().Header("Expect").value_or("");
   if (!header.is_done() && buffer_.size() == 0 &&
       absl::EqualsIgnoreCase({expected.data(), expected.size()}, "100-continue")) {
     co_await asio::async_write(stream_, asio::buffer(kContinue), Into(error));
   }
-  if (route.body == HttpRoute::Body::kInParts) {
+  if (in_parts) {
     auto parser = std::make_unique<http::request_parser<http::buffer_body>>(std::move(header));
     parser->body_limit(boost::none);
     exchange.ReadBodyWith(std::move(parser));
     co_return std::nullopt;
-  }
-  if (header.content_length().value_or(0) > options_.max_body_bytes) {
-    exchange.CloseAfterwards();
-    co_return ReadError(http::error::body_limit);
   }
   http::request_parser<http::string_body> parser(std::move(header));
   parser.body_limit(options_.max_body_bytes);

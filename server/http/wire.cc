@@ -67,6 +67,9 @@ std::optional<HttpResponse> ToRequest(const HttpHeaderParser& parser, const Http
   if (header.version() >= 11 && !request->Header("Host").has_value()) {
     return HttpError(400, "BAD_REQUEST", "the header Host is missing");
   }
+  if (header.count(http::field::host) > 1) {
+    return HttpError(400, "BAD_REQUEST", "the header Host came twice");
+  }
   if (request->Header("Transfer-Encoding").has_value() && !parser.chunked()) {
     return HttpError(501, "NOT_IMPLEMENTED", "bodies come plain or chunked");
   }
