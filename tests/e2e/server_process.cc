@@ -4,10 +4,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include <netinet/in.h>
 #include <nlohmann/json.hpp>
-#include <sys/socket.h>
-#include <unistd.h>
 
 namespace fermata::e2e {
 namespace {
@@ -17,26 +14,6 @@ std::vector<std::string> WithBaseFlags(std::vector<std::string> flags, const Tem
                {"--grpc_address=127.0.0.1:0", "--http_address=127.0.0.1:0",
                 "--port_file=" + (directory / "ports").string(), "--compute_threads=1"});
   return flags;
-}
-
-// All that the server sends to `request` until it closes the connection; empty on any failure.
-std::string Exchange(int port, const std::string& request) {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  std::string reply;
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 &&
-      send(fd, request.data(), request.size(), MSG_NOSIGNAL) ==
-          static_cast<ssize_t>(request.size())) {
-    char buffer[1 << 14];
-    for (ssize_t n; (n = recv(fd, buffer, sizeof(buffer), 0)) > 0;) {
-      reply.append(buffer, static_cast<size_t>(n));
-    }
-  }
-  close(fd);
-  return reply;
 }
 
 }  // namespace
@@ -68,22 +45,7 @@ std::unique_ptr<client::Client> ServerProcess::Connect(client::ClientOptions opt
 }
 
 HttpReply ServerProcess::Get(const std::string& path) const {
-  const std::string text = Exchange(
-      http_port_, "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-  HttpReply reply;
-  const size_t end = text.find("\r\n\r\n");
-  if (end == std::string::npos) return reply;
-  std::istringstream head(text.substr(0, end));
-  std::string version;
-  head >> version >> reply.status;
-  for (std::string line; std::getline(head, line);) {
-    constexpr std::string_view kType = "Content-Type: ";
-    if (line.starts_with(kType)) {
-      reply.content_type = line.substr(kType.size(), line.find('\r') - kType.size());
-    }
-  }
-  reply.body = text.substr(end + 4);
-  return reply;
+  return CallHttp(http_port_, {.target = path});
 }
 
 std::map<std::string, double> ServerProcess::Metrics() const {

@@ -9,14 +9,9 @@
 
 #include "client/client.h"
 #include "tests/e2e/child_process.h"
+#include "tests/e2e/http_client.h"
 
 namespace fermata::e2e {
-
-struct HttpReply {
-  int status = 0;  // 0: there was no answer.
-  std::string content_type;
-  std::string body;
-};
 
 // The real fermata-server on free ports, with one compute thread: several run at once.
 class ServerProcess {
