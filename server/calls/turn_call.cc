@@ -15,6 +15,7 @@ namespace {
 
 // The parts of a turn as spans under its call's.
 void LogParts(const TraceContext& call, absl::Time start, const TurnTimings& timings) {
+  if (!LogsSpans(call.sampled)) return;
   for (const auto& [name, duration] : {std::pair{"queue", timings.queue},
                                        {"prefill", timings.prefill},
                                        {"decode", timings.decode}}) {
