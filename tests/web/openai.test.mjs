@@ -11,6 +11,7 @@ import OpenAI from 'openai';
 
 import {Server, eventually} from './server.mjs';
 
+const SESSIONS = 'fermata_sessions{tier="memory"}';
 const PROMPT = 'Once upon a time there was a little dragon who wanted to fly over the sea. One day';
 
 let server;
@@ -48,7 +49,8 @@ async function all(stream) {
 async function metric(name, where = server) {
   const text = await (await fetch(`${where.url}metrics`)).text();
   const line = text.split('\n').find((line) => line.startsWith(`${name} `));
-  return line && Number(line.slice(name.length + 1));
+  assert.ok(line, `there is no metric ${name}`);
+  return Number(line.slice(name.length + 1));
 }
 
 async function post(path, body, headers = {}, where = server) {
@@ -119,7 +121,7 @@ test('stop strings end the text before them', async () => {
 });
 
 test('n choices read the prompt once, and leave nothing behind', async () => {
-  const sessions = await metric('fermata_sessions');
+  const sessions = await metric(SESSIONS);
   const one = await complete();
   const four = await complete({n: 4});
   assert.deepEqual(four.choices.map((choice) => choice.index), [0, 1, 2, 3]);
@@ -133,7 +135,7 @@ test('n choices read the prompt once, and leave nothing behind', async () => {
   const texts = ['', '', '', ''];
   for (const {choices: [choice]} of chunks) texts[choice.index] += choice.text;
   assert.deepEqual(texts, four.choices.map((choice) => choice.text));
-  assert.equal(await metric('fermata_sessions'), sessions);
+  assert.equal(await metric(SESSIONS), sessions);
 });
 
 test('best_of picks by the mean log-probability', async () => {
@@ -321,14 +323,14 @@ test('a request that is sent twice takes one turn', async () => {
 test('a client that goes stops its turns', async () => {
   for (const fields of [{}, {n: 3}, {stream: true}, {stream: true, n: 3}]) {
     const gone = new AbortController();
-    const sessions = await metric('fermata_sessions');
+    const sessions = await metric(SESSIONS);
     const asking = complete({max_tokens: 100000, ignore_eos: true, ...fields},
       {signal: gone.signal}).then(all).catch((error) => error);
     await eventually(async () => await metric('fermata_running_requests') >= (fields.n ?? 1));
     gone.abort();
     await asking;
     await eventually(async () => await metric('fermata_running_requests') === 0);
-    await eventually(async () => await metric('fermata_sessions') === sessions);
+    await eventually(async () => await metric(SESSIONS) === sessions);
   }
 });
 
