@@ -1,6 +1,7 @@
 #include "server/rest/proto_json.h"
 
 #include <memory>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -59,6 +60,7 @@ std::string WhatFits(const pb::FieldDescriptor& field) {
       return "must be true or false";
     case pb::FieldDescriptor::CPPTYPE_ENUM: {
       std::vector<std::string> names;
+      names.reserve(field.enum_type()->value_count());
       for (int i = 0; i < field.enum_type()->value_count(); ++i) {
         names.push_back(field.enum_type()->value(i)->name());
       }

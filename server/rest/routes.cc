@@ -25,6 +25,11 @@ struct Call {
   absl::Status (*run)(const Front&, Runtime&, const Request&, Reply*);
 };
 
+// GCC deduces it by itself, clang-tidy 14 does not.
+template <typename Request, typename Reply>
+Call(std::string_view, absl::StatusOr<Request> (*)(const HttpRequest&),
+     absl::Status (*)(const Front&, Runtime&, const Request&, Reply*)) -> Call<Request, Reply>;
+
 template <typename Request, typename Reply, typename Shown>
 HttpHandler Answer(const Front& front, Worker& worker, Call<Request, Reply> call,
                    HttpResponse (*show)(const Shown&)) {

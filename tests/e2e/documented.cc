@@ -36,10 +36,10 @@ std::string DocumentedCalls::Check(const std::string& option) const {
   WriteAll(directory / "answers", lines);
   const char* source = std::getenv("FERMATA_SOURCE_DIR");
   if (source == nullptr) throw std::runtime_error("FERMATA_SOURCE_DIR is not set: run by ctest");
-  const std::string command = std::string("python3 '") + source + "/tests/e2e/check_answers.py' '" +
-                              (directory / "openapi.json").string() + "' '" +
-                              (directory / "answers").string() + "' " + option + " >'" +
-                              (directory / "problems").string() + "' 2>&1";
+  const std::string command =
+      std::string("python3 -W ignore '") + source + "/tests/e2e/check_answers.py' '" +
+      (directory / "openapi.json").string() + "' '" + (directory / "answers").string() + "' " +
+      option + " >'" + (directory / "problems").string() + "' 2>&1";
   const int status = std::system(command.c_str());
   const std::string problems = ReadAll(directory / "problems");
   if (status == 0) return "";
