@@ -6,7 +6,9 @@ import {keepText, textOf} from './store.js';
 import {clearTrouble, showTrouble} from './trouble.js';
 import {Turn, requestOf, settled, wholeAnswer} from './turn.js';
 
-const kKeepEvery = 500;  // Milliseconds between writes of what a turn has brought.
+// Milliseconds between writes of what a turn has brought, and between two announcements of it.
+const kKeepEvery = 500;
+const kSpeakEvery = 1000;
 
 export class Conversation {
   constructor(sessions, view) {
@@ -66,7 +68,8 @@ export class Conversation {
     const turn = new Turn(request, running.key);
     const kept = textOf(session);
     const keep = () => keepText(session, {...kept, running});
-    const speak = sentences();
+    const speech = new Speech();
+    const grow = eachFrame(() => view.grow(session, turn.pieces));
     this.turn = turn;
     keep();
     view.draw();
@@ -77,8 +80,8 @@ export class Conversation {
       await turn.run((text) => {
         running.answer += text;
         view.transcript.append(text);
-        view.grow(session, turn.pieces);
-        speak(text);
+        speech.add(text);
+        grow();
       });
     } catch (error) {
       failure = error;
@@ -94,8 +97,8 @@ export class Conversation {
     try {
       changed = await this.settle(session, running, failure === null && !turn.stopped);
       if (!changed) $('prompt').value ||= prompt;
-      announce(`${turn.stopped ? 'Stopped' : 'Ended'} at position ` +
-          count(this.sessions.open.position));
+      const position = count(this.sessions.open.position);
+      announce(`${speech.rest} ${turn.stopped ? 'Stopped' : 'Ended'} at position ${position}`);
     } catch (error) {
       failure ??= error;
     }
@@ -149,14 +152,34 @@ function newKey() {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-// Speaks whole sentences as they come, rather than tokens.
-function sentences() {
-  let rest = '';
-  return (text) => {
-    rest += text;
-    const end = Math.max(...['. ', '! ', '? ', '\n'].map((mark) => rest.lastIndexOf(mark)));
-    if (end < 0) return;
-    announce(rest.slice(0, end + 1));
-    rest = rest.slice(end + 1);
+// Calls `what` once before the screen shows something new, however often it is asked to.
+function eachFrame(what) {
+  let asked = false;
+  return () => {
+    if (asked) return;
+    asked = true;
+    requestAnimationFrame(() => {
+      asked = false;
+      what();
+    });
   };
+}
+
+// Speaks whole sentences as they come, rather than tokens.
+class Speech {
+  constructor() {
+    this.rest = '';  // That was not spoken yet.
+    this.last = performance.now();
+  }
+
+  add(text) {
+    this.rest += text;
+    const now = performance.now();
+    if (now < this.last + kSpeakEvery) return;
+    const end = Math.max(...['. ', '! ', '? ', '\n'].map((mark) => this.rest.lastIndexOf(mark)));
+    if (end < 0) return;
+    announce(this.rest.slice(0, end + 1));
+    this.rest = this.rest.slice(end + 1);
+    this.last = now;
+  }
 }

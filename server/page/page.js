@@ -11,7 +11,9 @@ import {forgetOldTexts, onTextChanged} from './store.js';
 import {attempt, setUpTrouble} from './trouble.js';
 import {View} from './view.js';
 
+// Milliseconds between two looks at the sessions, and at a server that is loading its model.
 const kRefreshEvery = 5000;
+const kReadyEvery = 500;
 
 const sessions = new Sessions(() => view.draw());
 const view = new View(sessions, {
@@ -147,8 +149,19 @@ function setUpButtons() {
   $('unfold').onclick = () => unfold(!$('side').classList.contains('unfolded'));
 }
 
+async function refresh() {
+  const id = sessions.openId;
+  await sessions.refresh();
+  if (sessions.openId !== id) view.drawText();
+}
+
 async function start() {
-  view.model = await api.model();
+  try {
+    view.model = await api.model();
+  } catch (error) {
+    if (error.code === 'LOADING') setTimeout(() => attempt(start), kReadyEvery);
+    throw error;
+  }
   const {name, parameters, stateBytes} = view.model;
   setText($('model'),
       `${name} · ${roughly(parameters)} parameters · state of ${bytes(stateBytes)}`);
@@ -168,6 +181,6 @@ onTextChanged((id) => {
 new Stats(() => unlessRunning(start));
 attempt(start);
 setInterval(() => {
-  if (!document.hidden && !conversation.runs && view.model) sessions.refresh().catch(() => {});
+  if (!document.hidden && !conversation.runs && view.model) refresh().catch(() => {});
 }, kRefreshEvery);
 $('prompt').focus();

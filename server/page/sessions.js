@@ -28,13 +28,27 @@ export class Sessions {
   }
 
   async refresh() {
+    const asked = this.openId;
     const {sessions, more} = await api.sessions(this.limit);
-    const open = this.open;
-    this.known = new Map(sessions.map((session) => [session.id, session]));
+    const known = new Map(sessions.map((session) => [session.id, session]));
+    // The open session is beyond the end of the list, or not there any more.
+    const gone = asked !== null && !known.has(asked) && !await this.find(asked, known);
+    // Another one was opened meanwhile.
+    if (this.open && this.openId !== asked) known.set(this.openId, this.open);
+    this.known = known;
     this.more = more;
-    // One that is open beyond the end of the list, or is not there any more.
-    if (open && !this.known.has(open.id)) this.known.set(open.id, open);
+    if (gone && this.openId === asked) this.lose();
     this.changed();
+  }
+
+  async find(id, known) {
+    try {
+      known.set(id, await api.session(id));
+      return true;
+    } catch (error) {
+      if (error.status !== 404) throw error;
+      return false;
+    }
   }
 
   async showMore() {

@@ -7,10 +7,11 @@ import {Pair, scaleFor} from './memory.js';
 const kEvery = 1000;
 
 export class Stats {
-  // `connected` is called when the server answers after it did not.
+  // `connected` is called when the server answers after it did not, or is another process.
   constructor(connected) {
     this.connected = connected;
     this.answers = null;  // Whether it answered last time.
+    this.since = null;    // When it started, in seconds.
     this.last = null;
     this.total = new Pair($('total-bars'), true);
     this.timer = 0;
@@ -29,8 +30,11 @@ export class Stats {
     }
     if (samples) this.show(samples);
     document.body.classList.toggle('alone', !samples);
-    if (samples && this.answers === false) this.connected();
+    const since = samples?.get('process_start_time_seconds') ?? this.since;
+    const another = this.since !== null && since !== this.since;
+    if (samples && (this.answers === false || another)) this.connected();
     this.answers = samples !== null;
+    this.since = since;
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.poll(), kEvery);
   }

@@ -111,8 +111,7 @@ export class Transcript {
     if (!this.end || this.waiting === '') return;
     const {scrollTop, scrollHeight, clientHeight} = this.scroller;
     const follows = scrollTop + clientHeight > scrollHeight - 40;
-    this.end.append(this.waiting);
-    this.end.normalize();
+    this.end.firstChild.appendData(this.waiting);
     this.waiting = '';
     if (follows) this.toEnd();
   }

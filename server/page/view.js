@@ -90,6 +90,7 @@ export class View {
 
   // While a turn runs: the cache's bars grow with each token, before the server's figures come.
   grow(session, tokens) {
+    if (!this.runs) return;
     const position = session.position + tokens;
     const kvBytes = position * this.model.kvPerToken;
     this.sessions.advance(session.id, position, kvBytes);

@@ -61,9 +61,12 @@ async function say(page, text) {
       document.getElementById('stop').hidden, before);
 }
 
-// A turn that goes on for long: at this temperature its end is never likely.
+// A turn that goes on for long, and its stories with it.
+const kLong = {ignore_eos: true, max_tokens: 1_000_000};
 async function sayAtLength(page, text) {
-  await set(page, {temperature: '2', max_tokens: '4096', seed: '1'});
+  await page.route('**/v1/completions', (route) => route.continue(
+      {postData: JSON.stringify({...route.request().postDataJSON(), ...kLong})}));
+  await set(page, {seed: '1'});
   await prompt(page).fill(text);
   await prompt(page).press('Enter');
   await page.waitForFunction(() =>
@@ -151,7 +154,7 @@ test('shows text while it comes, and stops; what was written stays', async () =>
   // The session holds what is shown, no more and no less: so many tokens by the same seed are that.
   const session = (await rest('GET', 'v1/sessions')).sessions[0];
   assert.equal(await position(page), Number(session.position));
-  const same = {prompt: 'One day', temperature: 2, seed: 1};
+  const same = {...kLong, prompt: 'One day', temperature: 0.7, seed: 1};
   const {usage} = await rest('POST', 'v1/completions', {...same, max_tokens: 1});
   const max_tokens = Number(session.position) + 1 - usage.prompt_tokens;
   const whole = await rest('POST', 'v1/completions', {...same, max_tokens});
@@ -411,6 +414,7 @@ test('keeps the text when the server dies in a turn, and goes on with another', 
       assert.ok((await written(page)).join('').startsWith(text.slice(0, 20)));
       await button(page, 'Begin anew with this text').click();
       assert.ok((await prompt(page).inputValue()).startsWith('It was dark.'));
+      await page.unroute('**/v1/completions');
       await set(page, {max_tokens: '5'});
       await say(page, 'It was light.');
       const {sessions} = await (await fetch(`${again.url}v1/sessions`)).json();
