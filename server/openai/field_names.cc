@@ -11,6 +11,7 @@ FieldNames CommonFieldNames() {
                       {"session.id", "session"},
                       {"id", "session"},
                       {"session.durability", "durability"},
+                      {"session.expected_position", "expected_position"},
                       {"tenant", "user"},
                       {"request_id", "Idempotency-Key"}};
   for (const char* same :

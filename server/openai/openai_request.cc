@@ -98,13 +98,18 @@ absl::Status ReadSession(const JsonFields& fields, const HttpRequest& headers,
     id = std::string(*header);
   }
   FERMATA_ASSIGN_OR_RETURN(const auto durability, fields.String("durability"));
+  FERMATA_ASSIGN_OR_RETURN(const auto position,
+                           fields.Int("expected_position", 0, std::numeric_limits<int64_t>::max()));
   if (!id.has_value()) {
-    if (!durability.has_value()) return absl::OkStatus();
-    return fields.Error("durability", "is for requests with a session");
+    for (const char* name : {"durability", "expected_position"}) {
+      if (fields.Find(name) != nullptr) return fields.Error(name, "is for requests with a session");
+    }
+    return absl::OkStatus();
   }
   FERMATA_RETURN_IF_ERROR(ValidateSessionId(*id, "session"));  // It becomes a header.
   turn.mutable_session()->set_id(*std::move(id));
   turn.mutable_session()->set_create_if_missing(true);
+  if (position.has_value()) turn.mutable_session()->set_expected_position(*position);
   if (!durability.has_value()) return absl::OkStatus();
   if (*durability != "memory" && *durability != "disk") {
     return fields.Error("durability", "must be \"memory\" or \"disk\"");

@@ -96,6 +96,10 @@ TEST(CompletionRequestTest, SessionsByFieldOrHeader) {
   EXPECT_EQ(field.session(), "tom");
   EXPECT_TRUE(field.turn.session().create_if_missing());
   EXPECT_EQ(field.turn.session().durability(), v1::DISK);
+  EXPECT_FALSE(field.turn.session().has_expected_position());
+  const OpenAiRequest guarded = MustRead(R"({"session": "tom", "expected_position": 0})");
+  EXPECT_TRUE(guarded.turn.session().has_expected_position());
+  EXPECT_EQ(guarded.turn.session().expected_position(), 0);
   EXPECT_EQ(MustRead("{}", {{"X-Session-ID", "tom"}}).session(), "tom");
   EXPECT_EQ(Refused(R"({"session": "tom"})", {{"X-Session-Id", "ann"}}), "session");
   EXPECT_EQ(Refused(R"({"session": "tom", "n": 2})"), "n");
@@ -155,6 +159,8 @@ TEST(CompletionRequestTest, WrongTypesAndRangesAreNamed) {
       {R"("session": "")", "session"},
       {R"("durability": "disk")", "durability"},
       {R"("session": "s", "durability": "tape")", "durability"},
+      {R"("expected_position": 3)", "expected_position"},
+      {R"("session": "s", "expected_position": -1)", "expected_position"},
       {R"("model": 5)", "model"},
       {R"("priority": 11)", "priority"},
   };
