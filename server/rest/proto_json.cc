@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/util/json_util.h"
 #include "nlohmann/json.hpp"
@@ -16,29 +17,7 @@ namespace {
 namespace pb = google::protobuf;
 using nlohmann::json;
 
-// Our deepest message has 3.
-constexpr int kMaxDepth = 16;
 constexpr size_t kMaxQuotedBytes = 64;
-
-// Before any parser, whose results are taken apart by recursion, sees the text.
-bool IsTooDeep(std::string_view text) {
-  int depth = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '{' || c == '[') {
-      if (++depth > kMaxDepth) return true;
-    } else if (c == '}' || c == ']') {
-      --depth;
-    }
-  }
-  return false;
-}
 
 pb::util::Status Parse(std::string_view text, pb::Message* message) {
   return pb::util::JsonStringToMessage({text.data(), text.size()}, message);
@@ -74,8 +53,8 @@ std::string WhatFits(const pb::FieldDescriptor& field) {
   }
 }
 
-absl::Status NoJson(std::string_view why) {
-  return MakeError(absl::StatusCode::kInvalidArgument, "the body " + std::string(why),
+absl::Status NoJson(absl::string_view why) {
+  return MakeError(absl::StatusCode::kInvalidArgument, {why.data(), why.size()},
                    {.reason = "INVALID_JSON", .metadata = {}, .retry_after = {}});
 }
 
@@ -105,14 +84,13 @@ absl::Status Blame(const json& object, const pb::Descriptor& type, const std::st
 
 absl::Status FromJson(std::string_view text, pb::Message* message) {
   if (text.empty()) return absl::OkStatus();
-  if (IsTooDeep(text)) return NoJson("is nested too deeply");
   // Protobuf's own parser also takes what is not quite JSON.
-  const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (object.is_discarded()) return NoJson("is not JSON");
-  if (!object.is_object()) return NoJson("must be an object");
+  const absl::StatusOr<json> object = ParseJson(text, "body");
+  if (!object.ok()) return NoJson(object.status().message());
+  if (!object->is_object()) return NoJson("body: must be an object");
   if (Parse(text, message).ok()) return absl::OkStatus();
   message->Clear();
-  return Blame(object, *message->GetDescriptor(), "");
+  return Blame(*object, *message->GetDescriptor(), "");
 }
 
 absl::Status UnknownName(std::string_view name, std::string_view why) {

@@ -87,13 +87,14 @@ TEST(FromJsonTest, RefusesWhatIsNoObjectOfJson) {
   for (const std::string& text :
        {std::string("{"), std::string("{}}"), std::string("[]"), std::string("null"),
         std::string("7"), std::string("{'id': 'a'}"), std::string("{id: \"a\"}"),
-        std::string("{\"id\": \"a\",}"), std::string("{\"id\": \"\\ud800\"}"), half}) {
+        std::string("{\"id\": \"a\",}"), std::string("{\"id\": \"\\ud800\"}"), half,
+        std::string("{\"id\": \"a\", \"id\": \"b\"}")}) {
     EXPECT_EQ(Refused<v1::CreateSessionRequest>(text).reason, "INVALID_JSON") << text;
   }
 }
 
 TEST(FromJsonTest, RefusesWhatIsNestedTooDeeply) {
-  for (const size_t depth : {size_t{20}, size_t{200}, size_t{1'000'000}}) {
+  for (const size_t depth : {size_t{32}, size_t{200}, size_t{1'000'000}}) {
     std::string text = "{\"labels\": ";
     text.append(depth, '[').append(depth, ']').append("}");
     const Refusal refusal = Refused<v1::CreateSessionRequest>(text);
