@@ -91,6 +91,11 @@ class TreeBuilder : public nlohmann::json_sax<json> {
 }  // namespace
 
 absl::StatusOr<json> ParseJson(std::string_view text, std::string_view source) {
+  // Where one stands, nlohmann's parser takes the text for ended.
+  if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    return absl::InvalidArgumentError(absl::StrCat(absl::string_view(source.data(), source.size()),
+                                                   ": not valid JSON at byte ", nul));
+  }
   TreeBuilder builder;
   if (!json::sax_parse(text, &builder)) {
     return absl::InvalidArgumentError(

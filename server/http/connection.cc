@@ -40,6 +40,7 @@ namespace {
 constexpr size_t kPartBytes = 64 << 10;
 constexpr size_t kFirstReadBytes = 512;
 constexpr unsigned kHttp11 = 11;
+constexpr absl::Duration kRetryConnection = absl::Seconds(1);
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
 auto Into(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
@@ -211,6 +212,15 @@ Awaitable<void> HttpConnection::Run(std::shared_ptr<HttpConnection> self) {
     goes_on = co_await self->WaitForRequest();
     if (goes_on) goes_on = co_await AnswerOne(self);
   }
+  co_await self->Close();
+}
+
+Awaitable<void> HttpConnection::TurnAway(std::shared_ptr<HttpConnection> self) {
+  const absl::Status status = MakeError(
+      absl::StatusCode::kUnavailable, "the server has as many connections as it may",
+      {.reason = "TOO_MANY_CONNECTIONS", .metadata = {}, .retry_after = kRetryConnection});
+  std::optional<HttpResponse> answer = ErrorResponse(status);
+  co_await self->Refuse(std::move(answer));
   co_await self->Close();
 }
 

@@ -26,6 +26,9 @@ class HttpConnection {
   // Answers requests until the connection ends.
   static Awaitable<void> Run(std::shared_ptr<HttpConnection> self);
 
+  // Instead: says that there are too many connections, and ends this one.
+  static Awaitable<void> TurnAway(std::shared_ptr<HttpConnection> self);
+
   // No further request is answered: closes the connection at once, or after the answer on its way.
   void Finish();
 

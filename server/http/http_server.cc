@@ -32,6 +32,9 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 
+// Connections beyond the limit that are told so at a time.
+constexpr int kMostTurnedAway = 64;
+
 void SetOption(tcp::socket& socket, int level, int name, int value) {
   setsockopt(socket.native_handle(), level, name, &value, sizeof(value));
 }
@@ -47,14 +50,6 @@ void SetOptions(tcp::socket& socket, const HttpOptions& options) {
   SetOption(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
   SetOption(socket, IPPROTO_TCP, TCP_USER_TIMEOUT,
             static_cast<int>(absl::ToInt64Milliseconds(options.write_timeout)));
-}
-
-// For those beyond the limit: as much as fits into an empty send buffer.
-void TurnAway(tcp::socket& socket) {
-  constexpr std::string_view kAnswer =
-      "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n"
-      "Content-Length: 0\r\n\r\n";
-  send(socket.native_handle(), kAnswer.data(), kAnswer.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 }  // namespace
@@ -111,7 +106,8 @@ class HttpServer::Impl {
         asio::steady_timer pause(context_, std::chrono::milliseconds(100));
         co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
       } else if (std::ssize(connections_) >= options_.max_connections) {
-        TurnAway(socket);
+        SetOptions(socket, options_);
+        TurnAway(std::make_shared<HttpConnection>(std::move(socket), options_, *parts_.router));
       } else {
         SetOptions(socket, options_);
         Begin(std::make_shared<HttpConnection>(std::move(socket), options_, *parts_.router));
@@ -129,6 +125,14 @@ class HttpServer::Impl {
                    });
   }
 
+  // Tells those beyond the limit so, unless too many are being told.
+  void TurnAway(const std::shared_ptr<HttpConnection>& connection) {
+    if (turned_away_ == kMostTurnedAway) return;
+    ++turned_away_;
+    asio::co_spawn(context_, HttpConnection::TurnAway(connection),
+                   [this](const std::exception_ptr&) { --turned_away_; });
+  }
+
   void CountConnections() {
     const std::lock_guard lock(mutex_);
     count_ = static_cast<int>(connections_.size());
@@ -142,7 +146,8 @@ class HttpServer::Impl {
   std::condition_variable none_left_;
   int count_ = 0;
 
-  std::set<HttpConnection*> connections_;  // Of the one thread alone.
+  std::set<HttpConnection*> connections_;  // Of the one thread alone, as is the next.
+  int turned_away_ = 0;                    // Of those beyond the limit that are being told so.
   asio::io_context context_{1};            // Before what runs on it, and after what that uses.
   tcp::acceptor acceptor_;
   std::thread thread_;
