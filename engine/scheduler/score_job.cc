@@ -15,12 +15,17 @@ ScoreJob::ScoreJob(ScoreRequest request, Engine::ScoreCallback callback, const P
 
 absl::Status ScoreJob::Prepare() {
   const Tokenizer& tokenizer = *parts_.tokenizer;
-  tokens_ = EncodePrompt(tokenizer, request_.context, TextPlace::kStart);
-  // A text with no context has what begins a sequence for one.
-  if (tokens_.empty() && !request_.input.text.empty()) tokens_ = tokenizer.start_ids();
-  result_.token_ids =
-      EncodePrompt(tokenizer, request_.input,
-                   request_.context.empty() ? TextPlace::kStart : TextPlace::kContinuation);
+  const Prompt& input = request_.input;
+  if (request_.context.empty()) {
+    // A text with no context has what begins a sequence for one.
+    if (!input.text.empty()) tokens_ = tokenizer.start_ids();
+    result_.token_ids = input.text.empty()
+                            ? input.token_ids
+                            : tokenizer.Encode(input.text, input.parse_special, TextPlace::kStart);
+  } else {
+    tokens_ = EncodePrompt(tokenizer, request_.context, TextPlace::kStart);
+    result_.token_ids = EncodePrompt(tokenizer, input, TextPlace::kContinuation);
+  }
   if (result_.token_ids.empty()) return InvalidField("input", "there is no token to score");
   first_scored_ = std::max<int64_t>(static_cast<int64_t>(tokens_.size()), 1);
   tokens_.insert(tokens_.end(), result_.token_ids.begin(), result_.token_ids.end());

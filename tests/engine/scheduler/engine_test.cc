@@ -10,6 +10,7 @@
 
 #include "engine/base/cpus.h"
 #include "engine/base/error.h"
+#include "engine/tokenizer/byte_tokenizer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/scheduler/fixture.h"
@@ -296,6 +297,31 @@ TEST(EngineTest, WithoutContextTheFirstTokenIsNotScored) {
     ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_EQ(result->tokens.size(), scored) << text;
   }
+}
+
+TEST(EngineTest, WhatBeginsASequenceIsTheContextOfATextOnce) {
+  class MarkedTokenizer : public ByteTokenizer {
+   public:
+    MarkedTokenizer() { set_start_ids({1}); }
+  };
+  TestEngine engine({}, /*softmax=*/false, /*prefix_bytes=*/0, std::make_unique<MarkedTokenizer>());
+  ScoreRequest alone;
+  alone.input.text = "abc";
+  ScoreRequest spelled = alone;
+  spelled.context.token_ids = {1};
+  std::vector<double> totals;
+  for (const ScoreRequest& request : {alone, spelled}) {
+    std::promise<absl::StatusOr<ScoreResult>> promise;
+    ASSERT_TRUE(engine.engine()
+                    .Score(request, [&](absl::StatusOr<ScoreResult> r) { promise.set_value(r); })
+                    .ok());
+    const auto result = promise.get_future().get();
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->token_ids, Bytes("abc"));
+    EXPECT_EQ(result->tokens.size(), 3u);
+    totals.push_back(result->total_logprob);
+  }
+  EXPECT_EQ(totals[0], totals[1]);
 }
 
 TEST(EngineTest, LogprobsComeWithTheTokens) {

@@ -126,9 +126,10 @@ void StepRecorder::StepDone(const StepStats& step) {
   changed_.notify_all();
 }
 
-TestEngine::TestEngine(const EngineOptions& options, bool softmax, int64_t prefix_bytes)
-    : model_(MakeByteModel(softmax)) {
-  tokenizer_ = *Tokenizer::Load(testing::TempDir(), 256);
+TestEngine::TestEngine(const EngineOptions& options, bool softmax, int64_t prefix_bytes,
+                       std::unique_ptr<Tokenizer> tokenizer)
+    : model_(MakeByteModel(softmax)), tokenizer_(std::move(tokenizer)) {
+  if (tokenizer_ == nullptr) tokenizer_ = *Tokenizer::Load(testing::TempDir(), 256);
   sessions_ = std::make_unique<SessionStore>(
       SessionStoreOptions{.model_fingerprint = model_->info().fingerprint,
                           .state_bytes = model_->info().state_bytes,

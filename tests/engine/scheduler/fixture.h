@@ -77,11 +77,11 @@ class StepRecorder : public EngineObserver {
 };
 
 // A model, its sessions and an engine. No beginnings of sequences are kept unless they are given
-// memory.
+// memory; tokens are bytes unless there is a tokenizer.
 class TestEngine {
  public:
   explicit TestEngine(const EngineOptions& options = {}, bool softmax = false,
-                      int64_t prefix_bytes = 0);
+                      int64_t prefix_bytes = 0, std::unique_ptr<Tokenizer> tokenizer = nullptr);
 
   // A turn that is not waited for. Dies if it is refused.
   std::shared_ptr<RequestHandle> Start(TurnRequest request, std::shared_ptr<RecordingSink> sink);
