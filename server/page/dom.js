@@ -44,9 +44,12 @@ export const plural = (n, one) => `${count(n)} ${one}${n === 1 ? '' : 's'}`;
 export function bytes(n) {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
   let unit = 0;
-  for (; n >= 1000 && unit < units.length - 1; ++unit) n /= 1024;
+  for (; n >= 1024 && unit < units.length - 1; ++unit) n /= 1024;
   return `${figure(n)} ${units[unit]}`;
 }
+
+// The beginning of an id that a server chose; those that people choose are shorter.
+export const shortId = (id) => (id.length > 20 ? `${id.slice(0, 12)}…` : id);
 
 // 2,321,216 as "2.32 million".
 export function roughly(n) {

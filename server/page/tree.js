@@ -1,6 +1,6 @@
 // Sessions as a tree: forks hang below what they were forked from.
 
-import {bytes, count, el, setText} from './dom.js';
+import {bytes, count, el, setText, shortId} from './dom.js';
 import {Pair} from './memory.js';
 
 const time = (session) => Date.parse(session.born) || 0;
@@ -64,7 +64,7 @@ export class Tree {
     this.items.set(session.id, {session, node, name, position, bars: new Pair(pair, false)});
     if (session.parent && level === 1) {
       node.firstChild.append(el('span', {class: 'origin'},
-          `from ${session.parent} at ${count(session.parentPosition)}`));
+          `from ${shortId(session.parent)} at ${count(session.parentPosition)}`));
     }
     if (children.length > 0) {
       node.setAttribute('aria-expanded', 'true');

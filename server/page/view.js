@@ -53,7 +53,7 @@ export class View {
     if (!this.sessions.checkpoints.some((place) => place < position)) $('undo').disabled = true;
     setText($('facts'), [
       id, `position ${count(position)}`, plural(turns, 'turn'), plural(checkpoints, 'checkpoint'),
-      ...(parent ? [`forked from ${parent} at ${count(parentPosition)}`] : []),
+      ...(parent ? [`forked at ${count(parentPosition)}`] : []),
       ...(pinned ? ['pinned as a template'] : []),
     ].join(' · '));
     this.bars.show(session.stateBytes, session.kvBytes, this.scale);
