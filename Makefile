@@ -51,9 +51,10 @@ tsan: ## Run the tests of threaded code under the thread sanitizer
 
 FUZZ_SECONDS ?= 60
 .PHONY: fuzz
-fuzz: ## Run libFuzzer on what reads files (FUZZ_SECONDS=60 each)
+fuzz: ## Run libFuzzer on what reads files and requests (FUZZ_SECONDS=60 each)
 	@tools/packages.sh build test fuzz
-	@cmake --preset dev -B $(BUILD)/fuzz -DCMAKE_CXX_COMPILER=clang++ -DFERMATA_FUZZ=ON >/dev/null
+	@cmake --preset dev -B $(BUILD)/fuzz -DCMAKE_CXX_COMPILER=clang++ -DFERMATA_FUZZ=ON \
+	  -DFERMATA_BATCHES=ON >/dev/null
 	@cmake --build $(BUILD)/fuzz -j $(JOBS) --target fuzz_targets
 	@ls $(BUILD)/fuzz/bin | grep _fuzz$$ | xargs -P $(JOBS) -n 1 tools/fuzz.sh $(BUILD)/fuzz $(FUZZ_SECONDS)
 

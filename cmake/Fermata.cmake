@@ -26,7 +26,7 @@ if(FERMATA_SANITIZE)
 endif()
 option(FERMATA_FUZZ "Build the fuzz targets for libFuzzer, which comes with clang" OFF)
 if(FERMATA_FUZZ)
-  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-omit-frame-pointer)
+  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-omit-frame-pointer -O1)
   add_link_options(-fsanitize=address,undefined)
 endif()
 

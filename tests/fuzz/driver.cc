@@ -1,8 +1,10 @@
-// Runs a fuzz target without libFuzzer: on the files named, or else on its seeds and on a fixed
-// number of mutations of them, the same ones each time.
+// Runs a fuzz target without libFuzzer: on the files named; or on its seeds, on what is kept in the
+// directory named, and on a fixed number of mutations of those, the same ones each time.
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <random>
 #include <string>
@@ -15,7 +17,7 @@
 namespace fermata {
 namespace {
 
-constexpr int kRounds = 100'000;
+constexpr int kRounds = 20'000;
 constexpr int kMaxChanges = 4;
 
 // From a copy that is exactly as long, so that sanitizers see a read past it.
@@ -94,15 +96,37 @@ class Mutator {
   std::mt19937_64 random_{20240607};
 };
 
+// Its files' contents, in the order of their names.
+std::vector<std::string> Kept(const std::filesystem::path& directory) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  std::vector<std::string> kept;
+  for (const auto& file : files) kept.push_back(ReadBytes(file));
+  return kept;
+}
+
+void RunMutations(const std::filesystem::path& directory) {
+  std::vector<std::string> seeds = FuzzSeeds();
+  for (std::string& kept : Kept(directory)) seeds.push_back(std::move(kept));
+  for (const std::string& seed : seeds) Run(seed);
+  const size_t count = seeds.size();
+  Mutator mutator(std::move(seeds));
+  for (int round = 0; round < kRounds; ++round) Run(mutator.Next());
+  std::printf("%zu seeds, %d mutations\n", count, kRounds);
+}
+
 }  // namespace
 }  // namespace fermata
 
 int main(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) fermata::Run(fermata::ReadBytes(argv[i]));
-  if (argc > 1) return 0;
-  const std::vector<std::string> seeds = fermata::FuzzSeeds();
-  for (const std::string& seed : seeds) fermata::Run(seed);
-  fermata::Mutator mutator(seeds);
-  for (int round = 0; round < fermata::kRounds; ++round) fermata::Run(mutator.Next());
-  std::printf("%zu seeds, %d mutations\n", seeds.size(), fermata::kRounds);
+  for (int i = 1; i < argc; ++i) {
+    if (std::filesystem::is_directory(argv[i])) {
+      fermata::RunMutations(argv[i]);
+    } else {
+      fermata::Run(fermata::ReadBytes(argv[i]));
+    }
+  }
 }
