@@ -43,7 +43,7 @@ using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kStories = 10;  // That active streams tell, so that not each need be told alone.
-constexpr int kActiveTokens = 150;
+constexpr int kActiveTokens = 400;
 constexpr char kMemory[] = "process_resident_memory_bytes";
 
 // A streamed completion, as its client sees it.
@@ -219,7 +219,7 @@ TEST(StreamsTest, ThousandsWaitAndRestWhileHundredsRun) {
   for (const auto& stream : active) clients.Follow(stream.get());
   ASSERT_TRUE(Eventually([&] { return AllBegun(active); }));
   const Clock::time_point began = Clock::now();
-  std::this_thread::sleep_for(std::chrono::seconds(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
   const double running = server.Metric(kMemory);
   const Clock::time_point asked = Clock::now();
   for (const auto& stream : idle) clients.Follow(stream.get());
