@@ -101,14 +101,8 @@ Awaitable<absl::Status> OpenAiCall::ReadPrompt(size_t prompt, const std::string&
   if (!started.ok()) co_return started;
   turns_.push_back(kNoCandidate);
   while (!inbox_.done()) {
-    const std::optional<TurnEvent> event = co_await inbox_.Next(ping_interval_);
-    if (!event.has_value()) {
-      const bool pinged = co_await writer_->Ping();
-      if (!pinged) co_return Gone();
-      continue;
-    }
-    const absl::Status taken = co_await Take(*event);
-    if (!taken.ok()) co_return taken;
+    const absl::StatusOr<bool> ended = co_await TakeNext();
+    if (!ended.ok()) co_return ended.status();
   }
   co_return absl::OkStatus();
 }
@@ -132,26 +126,32 @@ Awaitable<absl::Status> OpenAiCall::RunTurns(size_t first,
                                              std::vector<v1::GenerateRequest> requests) {
   size_t next = 0;
   const size_t turns_before = turns_.size();
-  size_t ended = 0;
-  while (ended < requests.size()) {
-    while (next < requests.size() && turns_.size() - turns_before - ended < kAtOnce) {
+  size_t done = 0;
+  while (done < requests.size()) {
+    while (next < requests.size() && turns_.size() - turns_before - done < kAtOnce) {
       if (gone_) co_return Gone();
       const absl::Status started = inbox_.Start(requests[next]);
       if (!started.ok()) co_return started;
       turns_.push_back(first + next++);
     }
-    const std::optional<TurnEvent> event = co_await inbox_.Next(ping_interval_);
-    if (!event.has_value()) {
-      const bool pinged = co_await writer_->Ping();
-      if (!pinged) co_return Gone();
-      continue;
-    }
-    const absl::Status taken = co_await Take(*event);
-    if (!taken.ok()) co_return taken;
-    const auto* response = std::get_if<v1::GenerateResponse>(&event->what);
-    if (response != nullptr && response->has_complete()) ++ended;
+    const absl::StatusOr<bool> ended = co_await TakeNext();
+    if (!ended.ok()) co_return ended.status();
+    if (*ended) ++done;
   }
   co_return absl::OkStatus();
+}
+
+Awaitable<absl::StatusOr<bool>> OpenAiCall::TakeNext() {
+  std::optional<TurnEvent> event = co_await inbox_.Next(ping_interval_);
+  while (!event.has_value()) {
+    const bool pinged = co_await writer_->Ping();
+    if (!pinged) co_return Gone();
+    event = co_await inbox_.Next(ping_interval_);
+  }
+  const absl::Status taken = co_await Take(*event);
+  if (!taken.ok()) co_return taken;
+  const auto* response = std::get_if<v1::GenerateResponse>(&event->what);
+  co_return response != nullptr && response->has_complete();
 }
 
 size_t OpenAiCall::AddCandidate(size_t prompt, int index) {

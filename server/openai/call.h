@@ -33,8 +33,8 @@ class OpenAiCall {
   // The client is gone: all turns lose their reader.
   void Cancel();
 
-  // To the end of the answer, but for that end itself, which is the caller's to send: OK, or why there is none. CANCELLED when the client
-  // is gone.
+  // To the end of the answer, but for that end itself, which is the caller's to send: OK, or why there
+  // is none. CANCELLED when the client is gone.
   Awaitable<absl::Status> Run(const OpenAiRequest& request, ReplyWriter& writer);
 
   const ReplyUsage& usage() const { return usage_; }
@@ -65,6 +65,8 @@ class OpenAiCall {
 
   // Runs turns, `requests[i]` for `candidates_[first + i]`, some at a time.
   Awaitable<absl::Status> RunTurns(size_t first, std::vector<v1::GenerateRequest> requests);
+  // Waits for the next event of a turn that runs, and takes it. Whether a turn was complete by it.
+  Awaitable<absl::StatusOr<bool>> TakeNext();
   Awaitable<absl::Status> Take(const TurnEvent& event);
   Awaitable<absl::Status> TakeChunk(const v1::Chunk& chunk, Candidate& candidate);
   Awaitable<absl::Status> TakeComplete(const v1::Complete& complete, Candidate& candidate);

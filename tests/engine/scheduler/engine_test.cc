@@ -250,17 +250,21 @@ TEST(EngineTest, StopTokenEndsTheTurnAndStaysPending) {
   EXPECT_EQ(stopped->text(), engine.tokenizer().Decode(kept, false));
 }
 
+absl::StatusOr<ScoreResult> Scored(TestEngine& engine, const ScoreRequest& request) {
+  std::promise<absl::StatusOr<ScoreResult>> promise;
+  const auto handle = engine.engine().Score(
+      request, [&](absl::StatusOr<ScoreResult> result) { promise.set_value(std::move(result)); });
+  if (!handle.ok()) return handle.status();
+  return promise.get_future().get();
+}
+
 TEST(EngineTest, ScoreIsTheLogSoftmaxOfTheModel) {
   TestEngine engine({.prefill_tokens_per_step = 5});
   ScoreRequest request;
   request.context.text = "con";
   request.input.text = "text to score";
   request.top_logprobs = 2;
-  std::promise<absl::StatusOr<ScoreResult>> promise;
-  ASSERT_TRUE(engine.engine()
-                  .Score(request, [&](absl::StatusOr<ScoreResult> r) { promise.set_value(r); })
-                  .ok());
-  const auto result = promise.get_future().get();
+  const auto result = Scored(engine, request);
   ASSERT_TRUE(result.ok()) << result.status();
 
   const std::vector<int32_t> tokens = Bytes("context to score");
@@ -289,11 +293,7 @@ TEST(EngineTest, WithoutContextTheFirstTokenIsNotScored) {
   for (const auto& [text, scored] : {std::pair{"a", 0u}, {"ab", 1u}, {"abc", 2u}}) {
     ScoreRequest request;
     request.input.text = text;
-    std::promise<absl::StatusOr<ScoreResult>> promise;
-    ASSERT_TRUE(engine.engine()
-                    .Score(request, [&](absl::StatusOr<ScoreResult> r) { promise.set_value(r); })
-                    .ok());
-    const auto result = promise.get_future().get();
+    const auto result = Scored(engine, request);
     ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_EQ(result->tokens.size(), scored) << text;
   }
@@ -311,11 +311,7 @@ TEST(EngineTest, WhatBeginsASequenceIsTheContextOfATextOnce) {
   spelled.context.token_ids = {1};
   std::vector<double> totals;
   for (const ScoreRequest& request : {alone, spelled}) {
-    std::promise<absl::StatusOr<ScoreResult>> promise;
-    ASSERT_TRUE(engine.engine()
-                    .Score(request, [&](absl::StatusOr<ScoreResult> r) { promise.set_value(r); })
-                    .ok());
-    const auto result = promise.get_future().get();
+    const auto result = Scored(engine, request);
     ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_EQ(result->token_ids, Bytes("abc"));
     EXPECT_EQ(result->tokens.size(), 3u);
