@@ -79,7 +79,7 @@ function(fermata_library name)
     target_include_directories(${name} PUBLIC ${view})
     target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
     if(FERMATA_SANITIZE AND
-       folder MATCHES "^engine/(base|features|kernels|layers|mixers|model|sampling|tokenizer)$")
+       folder MATCHES "^engine/(base|features|kernels|layers|mixers|sampling)$")
       target_compile_options(${name} PRIVATE -O1)
     endif()
   else()
