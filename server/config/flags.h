@@ -38,7 +38,7 @@ struct ServerConfig {
   std::optional<WeightType> weights;  // Nullopt: as stored.
   std::string grpc_address;
   HttpOptions http;
-  OpenAiOptions openai;  // But for model_path.
+  OpenAiOptions openai;   // But for model_path.
   std::string port_file;  // Empty: none.
   SessionTiers session_tiers;
   std::optional<absl::Duration> session_ttl;

@@ -16,16 +16,15 @@ namespace fermata {
 
 absl::StatusOr<OpenAiOptions> OpenAiFromFlags() {
   OpenAiOptions options;
-  FERMATA_ASSIGN_OR_RETURN(
-      options.chat_template,
-      Choose<std::string>("chat_template", absl::GetFlag(FLAGS_chat_template),
-                          {{"auto", "auto"},
-                           {"plain", "plain"},
-                           {"rwkv", "rwkv"},
-                           {"chatml", "chatml"},
-                           {"llama2", "llama2"},
-                           {"mistral", "mistral"},
-                           {"llama3", "llama3"}}));
+  FERMATA_ASSIGN_OR_RETURN(options.chat_template,
+                           Choose<std::string>("chat_template", absl::GetFlag(FLAGS_chat_template),
+                                               {{"auto", "auto"},
+                                                {"plain", "plain"},
+                                                {"rwkv", "rwkv"},
+                                                {"chatml", "chatml"},
+                                                {"llama2", "llama2"},
+                                                {"mistral", "mistral"},
+                                                {"llama3", "llama3"}}));
   options.chat_max_tokens = absl::GetFlag(FLAGS_chat_max_tokens);
   FERMATA_RETURN_IF_ERROR(CheckInt("chat_max_tokens", options.chat_max_tokens, 1, 1 << 20));
   options.ping_interval = absl::GetFlag(FLAGS_stream_ping_interval);

@@ -20,8 +20,8 @@ struct OpenAiOptions {
   std::string model_path;
 };
 
-inline constexpr std::array<std::string_view, 3> kOpenAiFlags = {
-    "chat_template", "chat_max_tokens", "stream_ping_interval"};
+inline constexpr std::array<std::string_view, 3> kOpenAiFlags = {"chat_template", "chat_max_tokens",
+                                                                 "stream_ping_interval"};
 
 // As the flags say. INVALID_ARGUMENT naming the flag and the reason.
 absl::StatusOr<OpenAiOptions> OpenAiFromFlags();
