@@ -19,8 +19,8 @@ constexpr int kBadFlags = 2;
 constexpr int kCanNotServe = 1;
 
 constexpr char kIntroduction[] =
-    "fermata-server streams text from a linear-attention model over gRPC, and keeps each\n"
-    "conversation as one fixed-size state to go on from.\n"
+    "fermata-server streams text from a linear-attention model over gRPC and HTTP, and keeps\n"
+    "each conversation as one fixed-size state to go on from.\n"
     "\n"
     "  fermata-server [--flag=value ...] [--flagfile=FILE]\n"
     "\n"
