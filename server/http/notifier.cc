@@ -18,8 +18,8 @@ struct Notifier::Shared {
   bool notified = false;         // And no wait has seen it. Of the coroutine's thread.
 };
 
-Notifier::Notifier(asio::any_io_executor executor)
-    : shared_(std::make_shared<Shared>()), timer_(std::move(executor)) {
+Notifier::Notifier(const asio::any_io_executor& executor)
+    : shared_(std::make_shared<Shared>()), timer_(executor) {
   shared_->notifier = this;
 }
 

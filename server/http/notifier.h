@@ -15,7 +15,7 @@ namespace fermata {
 // outlive it, and does nothing then.
 class Notifier {
  public:
-  explicit Notifier(boost::asio::any_io_executor executor);
+  explicit Notifier(const boost::asio::any_io_executor& executor);
   ~Notifier();
   Notifier(const Notifier&) = delete;
   Notifier& operator=(const Notifier&) = delete;

@@ -75,8 +75,9 @@ class TurnInbox::Reader final : public TurnStream::Output,
   bool all_taken_ = false;
 };
 
-TurnInbox::TurnInbox(const Front& front, boost::asio::any_io_executor executor, TraceContext trace)
-    : front_(front), trace_(std::move(trace)), notifier_(std::move(executor)) {}
+TurnInbox::TurnInbox(const Front& front, const boost::asio::any_io_executor& executor,
+                     TraceContext trace)
+    : front_(front), trace_(std::move(trace)), notifier_(executor) {}
 
 TurnInbox::~TurnInbox() { Cancel(); }
 

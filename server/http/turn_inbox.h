@@ -27,7 +27,7 @@ struct TurnEvent {
 class TurnInbox {
  public:
   // `trace` is the request's.
-  TurnInbox(const Front& front, boost::asio::any_io_executor executor, TraceContext trace);
+  TurnInbox(const Front& front, const boost::asio::any_io_executor& executor, TraceContext trace);
   ~TurnInbox();
 
   // Begins a turn, or takes up the one that is known by its request's id. An error is the caller's:

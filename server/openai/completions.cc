@@ -89,7 +89,8 @@ absl::Status RenderInto(const Runtime& runtime, const ChatTemplate& chat_templat
   FERMATA_ASSIGN_OR_RETURN(prompt.prompt.token_ids,
                            RenderChat(chat_template, runtime.tokenizer(), chat.messages,
                                       std::move(tail), EndToken(runtime.model())));
-  chat.request.prompts.assign(1, std::move(prompt));
+  chat.request.prompts.clear();
+  chat.request.prompts.push_back(std::move(prompt));
   return absl::OkStatus();
 }
 

@@ -22,8 +22,8 @@ struct PromptScores::Shared {
   }
 };
 
-PromptScores::PromptScores(boost::asio::any_io_executor executor)
-    : notifier_(std::move(executor)), shared_(std::make_shared<Shared>()) {
+PromptScores::PromptScores(const boost::asio::any_io_executor& executor)
+    : notifier_(executor), shared_(std::make_shared<Shared>()) {
   shared_->notify = notifier_.notify();
 }
 

@@ -16,7 +16,7 @@ namespace fermata {
 // Scores texts for one coroutine. When it goes, or Cancel is called, what has not ended stops.
 class PromptScores {
  public:
-  explicit PromptScores(boost::asio::any_io_executor executor);
+  explicit PromptScores(const boost::asio::any_io_executor& executor);
   ~PromptScores();
 
   // Begins to score one; they are numbered in the order of their starts.

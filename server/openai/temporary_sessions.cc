@@ -99,8 +99,9 @@ Awaitable<void> TemporarySessions::Delete() {
       *ids = DeleteFree(*sessions, *ids);
       return HttpResponse();
     };
-    co_await RunOn(*front_.sessions, exchange_, std::move(work));
-    ids_ = *ids;
+    const absl::StatusOr<HttpResponse> done =
+        co_await RunOn(*front_.sessions, exchange_, std::move(work));
+    if (done.ok()) ids_ = *ids;  // Else too many wait, and the next round tries again.
   }
 }
 
