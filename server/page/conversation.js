@@ -16,17 +16,34 @@ export class Conversation {
     this.view = view;
     this.turn = null;  // That runs.
     this.sending = false;
+    this.others = Promise.resolve();  // The last of what is asked for beside turns.
+    this.waiting = 0;                 // How many of those have not ended.
   }
 
   get runs() {
     return this.sending;
   }
 
+  // Whether a turn runs, or something else is under way.
+  get busy() {
+    return this.sending || this.waiting > 0;
+  }
+
   stop() {
     this.turn?.stop();
   }
 
+  // Runs what else happens to sessions, which must not throw: one thing after another, and nothing
+  // while a turn runs. A turn that is asked for meanwhile begins after it.
+  async beside(what) {
+    this.waiting += 1;
+    this.others = this.others.then(() => (this.sending ? null : what()));
+    await this.others;
+    this.waiting -= 1;
+  }
+
   async send() {
+    await this.others;
     const {sessions, view} = this;
     const typed = $('prompt').value;
     const needsText = chats() || !sessions.open || sessions.open.empty;

@@ -8,7 +8,7 @@ import {Sessions, nameOf} from './sessions.js';
 import {setUpSettings} from './settings.js';
 import {Stats} from './stats.js';
 import {forgetOldTexts, onTextChanged} from './store.js';
-import {attempt, setUpTrouble} from './trouble.js';
+import {attempt, clearTrouble, setUpTrouble, showTrouble} from './trouble.js';
 import {View} from './view.js';
 
 // Milliseconds between two looks at the sessions, and at a server that is loading its model.
@@ -24,9 +24,9 @@ const view = new View(sessions, {
 });
 const conversation = new Conversation(sessions, view);
 
-// Nothing else happens to sessions while a turn runs here.
 function unlessRunning(what) {
-  if (!conversation.runs) attempt(what);
+  if (conversation.runs) return;
+  conversation.beside(() => attempt(what, () => unlessRunning(what)));
 }
 
 const ifOpen = (what) => unlessRunning(() => sessions.open && what());
@@ -143,7 +143,7 @@ function setUpButtons() {
   $('undo').onclick = () => ifOpen(() => rewind());
   $('rename').onclick = () => ifOpen(rename);
   $('delete').onclick = () => ifOpen(() => remove(sessions.openId));
-  $('more').onclick = () => attempt(() => sessions.showMore());
+  $('more').onclick = () => unlessRunning(() => sessions.showMore());
   $('keys').onclick = () => $('help').showModal();
   $('help-close').onclick = () => $('help').close();
   $('unfold').onclick = () => unfold(!$('side').classList.contains('unfolded'));
@@ -155,13 +155,23 @@ async function refresh() {
   if (sessions.openId !== id) view.drawText();
 }
 
-async function start() {
-  try {
-    view.model = await api.model();
-  } catch (error) {
-    if (error.code === 'LOADING') setTimeout(() => attempt(start), kReadyEvery);
-    throw error;
+// The model, as soon as the server has loaded it.
+async function loadedModel() {
+  for (;;) {
+    try {
+      const model = await api.model();
+      clearTrouble();
+      return model;
+    } catch (error) {
+      if (error.code !== 'LOADING') throw error;
+      showTrouble(error);
+    }
+    await new Promise((resolve) => setTimeout(resolve, kReadyEvery));
   }
+}
+
+async function start() {
+  view.model = await loadedModel();
   const {name, parameters, stateBytes} = view.model;
   setText($('model'),
       `${name} · ${roughly(parameters)} parameters · state of ${bytes(stateBytes)}`);
@@ -179,8 +189,9 @@ onTextChanged((id) => {
   if (id === sessions.openId) unlessRunning(() => open(id));
 });
 new Stats(() => unlessRunning(start));
-attempt(start);
+unlessRunning(start);
 setInterval(() => {
-  if (!document.hidden && !conversation.runs && view.model) refresh().catch(() => {});
+  if (document.hidden || conversation.busy || !view.model) return;
+  conversation.beside(() => refresh().catch(() => {}));
 }, kRefreshEvery);
 $('prompt').focus();

@@ -30,13 +30,13 @@ export function showTrouble(error, again = null) {
   tick();
 }
 
-// Runs what a button does, and shows what goes wrong.
-export async function attempt(what) {
+// Runs what a button does, and shows what goes wrong; `again` does the same once more.
+export async function attempt(what, again) {
   clearTrouble();
   try {
     await what();
   } catch (error) {
-    showTrouble(error, () => attempt(what));
+    showTrouble(error, again);
   }
 }
 

@@ -37,7 +37,7 @@ export class View {
     $('naming').hidden = session !== null;
     setText($('name'), session ? nameOf(session) : 'New session');
     document.title = session ? `${nameOf(session).slice(0, 40)} · Fermata` : 'Fermata';
-    for (const id of ['fork', 'undo', 'rename', 'delete', 'new']) $(id).disabled = this.runs;
+    for (const id of ['fork', 'undo', 'rename', 'delete', 'new', 'more']) $(id).disabled = this.runs;
     $('send').hidden = this.runs;
     $('stop').hidden = !this.runs;
     if (session) this.drawFigures(session);

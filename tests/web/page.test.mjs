@@ -162,6 +162,33 @@ test('shows text while it comes, and stops; what was written stays', async () =>
   await finish(page);
 });
 
+test('begins a turn that is asked for while the page is at something else after it', async () => {
+  const page = await open();
+  const slowly = (pattern) => page.route(pattern, async (route) => {
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    await route.fallback();
+  });
+  for (const path of ['**/v1/model', '**/v1/sessions?*', '**/v1/sessions/*']) await slowly(path);
+  await page.reload();
+  await sayAtLength(page, 'At once');
+  await page.waitForTimeout(1000);  // Nothing that was under way ends the turn, or takes its text.
+  assert.ok(await page.locator('#transcript .running').count() === 1);
+  await page.keyboard.press('Escape');
+  await button(page, 'Continue').waitFor();
+  assert.equal((await written(page)).length, 1);
+  assert.ok((await written(page))[0].length > 20);
+
+  await button(page, 'New').click();
+  await page.unroute('**/v1/completions');
+  await set(page, {max_tokens: '5'});
+  await say(page, 'Another');
+  await page.getByRole('treeitem', {name: /^At once/}).click();
+  await say(page, 'And');
+  assert.equal((await written(page)).length, 2);
+  assert.deepEqual(await transcript(page).locator('.typed').allTextContents(), ['At once', 'And']);
+  await finish(page);
+});
+
 test('forks at a mark, shows the branch in the tree, rewinds and deletes', async () => {
   const page = await open();
   await set(page, {seed: '5', max_tokens: '20'});
