@@ -19,7 +19,7 @@
 
 namespace fermata {
 
-// What the services share. All of it outlives the gRPC server.
+// What the calls of both fronts share. All of it outlives their servers.
 struct Front {
   const ServingState* serving = nullptr;
   Metrics* metrics = nullptr;

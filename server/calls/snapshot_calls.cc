@@ -12,16 +12,15 @@ namespace fermata {
 absl::Status SnapshotExport::Begin(const v1::ExportSessionRequest& request) {
   FERMATA_ASSIGN_OR_RETURN(runtime_, front_.serving->runtime());
   FERMATA_RETURN_IF_ERROR(ValidateSessionId(request.id(), "id"));
-  FERMATA_RETURN_IF_ERROR(ToPlace(request.from(), "from").status());
+  FERMATA_ASSIGN_OR_RETURN(from_, ToPlace(request.from(), "from"));
   FERMATA_ASSIGN_OR_RETURN(place_, front_.transfers->Take());
-  request_ = request;
+  id_ = request.id();
   return absl::OkStatus();
 }
 
 absl::Status SnapshotExport::Fetch(size_t part_bytes) {
-  FERMATA_ASSIGN_OR_RETURN(const auto place, ToPlace(request_.from(), "from"));
   FERMATA_ASSIGN_OR_RETURN(SessionStore::Exported exported,
-                           runtime_->sessions().Export(request_.id(), place));
+                           runtime_->sessions().Export(id_, from_));
   parts_.emplace(std::move(exported.head), std::move(exported.state), part_bytes);
   return absl::OkStatus();
 }

@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "engine/session/session_store.h"
 #include "fermata/v1/session.pb.h"
 #include "server/calls/front.h"
 #include "server/calls/runtime.h"
@@ -31,7 +33,8 @@ class SnapshotExport {
  private:
   const Front& front_;
   Runtime* runtime_ = nullptr;
-  v1::ExportSessionRequest request_;
+  std::string id_;
+  SessionStore::Place from_;
   std::optional<TransferPlaces::Place> place_;
   std::optional<SnapshotParts> parts_;
 };
