@@ -46,7 +46,10 @@ HttpResponse NoSuchMethod(const std::vector<const HttpRoute*>& routes) {
 
 }  // namespace
 
-void HttpRouter::Add(HttpRoute route) { routes_.push_back(std::move(route)); }
+void HttpRouter::Add(HttpRoute route) {
+  patterns_.push_back(Segments(route.path));
+  routes_.push_back(std::move(route));
+}
 
 void HttpRouter::Add(std::string method, std::string path,
                      std::function<HttpResponse(const HttpRequest&)> answer) {
@@ -61,21 +64,21 @@ HttpRouter::Found HttpRouter::Find(HttpRequest& request) const {
   const std::vector<std::string> segments = Segments(request.path);
   const std::string& method = request.method == "HEAD" ? "GET" : request.method;
   std::vector<const HttpRoute*> matching;  // Of any method.
-  const HttpRoute* found = nullptr;
+  std::optional<size_t> found;
   int fewest = 0;
-  for (const HttpRoute& route : routes_) {
-    const std::optional<int> parameters = Match(Segments(route.path), segments);
+  for (size_t i = 0; i < routes_.size(); ++i) {
+    const std::optional<int> parameters = Match(patterns_[i], segments);
     if (!parameters.has_value()) continue;
-    matching.push_back(&route);
-    if (route.method != method || (found != nullptr && *parameters >= fewest)) continue;
-    found = &route;
+    matching.push_back(&routes_[i]);
+    if (routes_[i].method != method || (found.has_value() && *parameters >= fewest)) continue;
+    found = i;
     fewest = *parameters;
   }
   if (matching.empty()) {
     return {.answer = HttpError(404, "PATH_NOT_FOUND", "there is no such path")};
   }
-  if (found == nullptr) return {.answer = NoSuchMethod(matching)};
-  const std::vector<std::string> pattern = Segments(found->path);
+  if (!found.has_value()) return {.answer = NoSuchMethod(matching)};
+  const std::vector<std::string>& pattern = patterns_[*found];
   for (size_t i = 0; i < pattern.size(); ++i) {
     if (!IsParameter(pattern[i])) continue;
     std::optional<std::string> value = PercentDecode(segments[i]);
@@ -84,7 +87,7 @@ HttpRouter::Found HttpRouter::Find(HttpRequest& request) const {
     }
     request.parameters[pattern[i].substr(1, pattern[i].size() - 2)] = *std::move(value);
   }
-  return {.route = found, .answer = {}};
+  return {.route = &routes_[*found], .answer = {}};
 }
 
 }  // namespace fermata

@@ -53,6 +53,7 @@ class HttpRouter {
 
  private:
   std::vector<HttpRoute> routes_;
+  std::vector<std::vector<std::string>> patterns_;  // The segments of each route's path.
 };
 
 }  // namespace fermata
