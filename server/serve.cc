@@ -61,7 +61,7 @@ absl::Status WritePortFile(const std::string& path, int grpc_port, int http_port
   return absl::UnavailableError(absl::StrCat("--port_file: can not write ", path));
 }
 
-void LogServing(Runtime& runtime, const OpenAiOptions& openai, absl::Duration load_time) {
+void LogServing(Runtime& runtime, OpenAiService& openai, absl::Duration load_time) {
   const ModelInfo& model = runtime.model();
   for (const DiskTier::Remark& remark : runtime.remarks()) {
     LogEvent(LogLevel::kWarning, "session_disk_remark",
@@ -79,10 +79,10 @@ void LogServing(Runtime& runtime, const OpenAiOptions& openai, absl::Duration lo
             {"kv_equivalent_bytes_per_token", model.kv_equivalent_bytes_per_token},
             {"sessions", runtime.sessions().stats().sessions},
             {"load_seconds", absl::ToDoubleSeconds(load_time)}});
-  const absl::StatusOr<std::string> chat = ChatTemplateFor(runtime, openai);
+  const absl::StatusOr<const ChatTemplate*> chat = openai.chat_template(runtime);
   const std::string refusal(chat.status().message());
   LogEvent(LogLevel::kInfo, "chat_template",
-           {{"name", chat.ok() ? *chat : "none"}, {"refusal", refusal}});
+           {{"name", chat.ok() ? (*chat)->name : "none"}, {"refusal", refusal}});
 }
 
 // Sends down what is in memory alone, so that it is there at the next start.
@@ -134,7 +134,8 @@ absl::Status Serve(const ServerConfig& given, Signals& signals) {
   RaiseDescriptorLimit(config.http.max_connections);
   HttpRouter router;
   AddOperationalRoutes(serving, metrics, router);
-  AddOpenAiRoutes(front, router, config.openai);
+  const auto openai = std::make_shared<OpenAiService>(front, config.openai);
+  AddOpenAiRoutes(openai, router);
   AddRestRoutes(front, router);
   AddPageRoutes(front, router);
 
@@ -163,7 +164,7 @@ absl::Status Serve(const ServerConfig& given, Signals& signals) {
   signals.HoldForStop();
   serving.StartServing(runtime.get());
   grpc->SetHealthy(true);
-  LogServing(*runtime, config.openai, absl::Now() - start);
+  LogServing(*runtime, *openai, absl::Now() - start);
 
   const char* signal = signals.WaitForStop();
   LogEvent(LogLevel::kInfo, "draining",

@@ -1,49 +1,12 @@
 #include "server/http/answer.h"
 
 #include <algorithm>
-#include <memory>
-#include <mutex>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "server/http/http_error.h"
-#include "server/http/notifier.h"
 
 namespace fermata {
-namespace {
-
-// Where a worker leaves what it has made.
-struct Result {
-  std::mutex mutex;
-  std::optional<absl::StatusOr<HttpResponse>> value;
-};
-
-std::optional<absl::StatusOr<HttpResponse>> Take(Result& result) {
-  const std::lock_guard lock(result.mutex);
-  return std::exchange(result.value, std::nullopt);
-}
-
-}  // namespace
-
-Awaitable<absl::StatusOr<HttpResponse>> RunOn(Worker& worker, HttpExchange& exchange,
-                                              std::function<absl::StatusOr<HttpResponse>()> work) {
-  Notifier notifier(exchange.executor());
-  const auto result = std::make_shared<Result>();
-  const bool posted = worker.TryPost([result, work = std::move(work), notify = notifier.notify()] {
-    absl::StatusOr<HttpResponse> value = work();
-    {
-      const std::lock_guard lock(result->mutex);
-      result->value = std::move(value);
-    }
-    notify();
-  });
-  if (!posted) co_return TooManyWait();
-  std::optional<absl::StatusOr<HttpResponse>> value;
-  while (!(value = Take(*result)).has_value()) co_await notifier.Wait(absl::Seconds(60));
-  co_return *std::move(value);
-}
-
 CallOrigin OriginOf(const HttpRequest& request) {
   const auto named = [](const auto& header) {
     return absl::EqualsIgnoreCase(header.first, "traceparent");

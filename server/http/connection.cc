@@ -219,8 +219,8 @@ Awaitable<void> HttpConnection::TurnAway(std::shared_ptr<HttpConnection> self) {
   const absl::Status status = MakeError(
       absl::StatusCode::kUnavailable, "the server has as many connections as it may",
       {.reason = "TOO_MANY_CONNECTIONS", .metadata = {}, .retry_after = kRetryConnection});
-  std::optional<HttpResponse> answer = ErrorResponse(status);
-  co_await self->Refuse(std::move(answer));
+  HttpResponse answer = ErrorResponse(status);
+  co_await Refuse(self, std::move(answer));
   co_await self->Close();
 }
 
@@ -250,7 +250,11 @@ Awaitable<bool> HttpConnection::AnswerOne(std::shared_ptr<HttpConnection> self) 
   error_code error;
   self->stream_.expires_after(absl::ToChronoNanoseconds(self->options_.read_timeout));
   co_await http::async_read_header(self->stream_, self->buffer_, header, Into(error));
-  if (error) co_return co_await self->Refuse(ReadError(error));
+  if (error) {
+    std::optional<HttpResponse> answer = ReadError(error);
+    if (answer.has_value()) co_await Refuse(self, *std::move(answer));
+    co_return false;
+  }
 
   Exchange exchange(self, header.get().version(), header.get().keep_alive());
   std::optional<HttpResponse> answer =
@@ -326,17 +330,9 @@ Awaitable<void> HttpConnection::Handle(const HttpRoute& route, Exchange& exchang
   }
 }
 
-Awaitable<bool> HttpConnection::Refuse(std::optional<HttpResponse> answer) {
-  if (!answer.has_value()) co_return false;  // Nobody is there to read it.
-  HttpRequest unread;
-  http::response<http::string_body> message(
-      ToHeader(*answer, unread, options_, kHttp11, /*keep_alive=*/false).base(),
-      std::move(answer->body));
-  message.prepare_payload();
-  error_code error;
-  stream_.expires_after(absl::ToChronoNanoseconds(options_.write_timeout));
-  co_await http::async_write(stream_, message, Into(error));
-  co_return false;
+Awaitable<void> HttpConnection::Refuse(std::shared_ptr<HttpConnection> self, HttpResponse answer) {
+  Exchange unread(self, kHttp11, /*keep_alive=*/false);
+  co_await unread.Reply(std::move(answer));
 }
 
 // Closing with unread bytes resets the connection, and a reply on its way may get lost: so this ends

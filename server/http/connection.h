@@ -43,8 +43,8 @@ class HttpConnection {
   Awaitable<std::optional<HttpResponse>> ReadBody(HttpHeaderParser& header, const HttpRoute& route,
                                                   Exchange& exchange);
   static Awaitable<void> Handle(const HttpRoute& route, Exchange& exchange);
-  // Answers what could not be read; false, as the connection ends.
-  Awaitable<bool> Refuse(std::optional<HttpResponse> answer);
+  // Answers what was not, or could not be, read.
+  static Awaitable<void> Refuse(std::shared_ptr<HttpConnection> self, HttpResponse answer);
   Awaitable<void> Close();
 
   const HttpOptions& options_;

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
-#include "nlohmann/json.hpp"
+#include "server/http/json.h"
 
 namespace fermata {
 namespace {
@@ -73,9 +73,7 @@ ordered_json Body(int status, std::string_view message, const ErrorDetails& deta
 }
 
 HttpResponse Response(int status, std::string_view message, const ErrorDetails& details) {
-  HttpResponse response = JsonResponse(
-      Body(status, message, details).dump(-1, ' ', false, ordered_json::error_handler_t::replace) +
-      "\n");
+  HttpResponse response = JsonResponse(Body(status, message, details));
   response.status = status;
   if (details.retry_after.has_value()) {
     const int64_t milliseconds =

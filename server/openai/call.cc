@@ -15,9 +15,14 @@ constexpr size_t kAtOnce = 16;
 static_assert(kAtOnce >= kMaxChoices);
 constexpr size_t kNoCandidate = std::numeric_limits<size_t>::max();
 
-absl::Status Gone() {
-  return MakeError(absl::StatusCode::kCancelled, "the client is gone",
-                   {.reason = "CANCELLED", .metadata = {}, .retry_after = {}});
+absl::Status Gone() { return absl::CancelledError("the client is gone"); }
+
+void SetPrompt(const Prompt& prompt, v1::GenerateRequest& turn) {
+  if (!prompt.text.empty()) {
+    turn.set_text(prompt.text);
+  } else if (!prompt.token_ids.empty()) {
+    turn.mutable_token_ids()->mutable_ids()->Add(prompt.token_ids.begin(), prompt.token_ids.end());
+  }
 }
 
 }  // namespace
@@ -34,7 +39,7 @@ Awaitable<absl::Status> OpenAiCall::Run(const OpenAiRequest& request, ReplyWrite
   const absl::StatusOr<Runtime*> runtime = front_.serving->runtime();
   if (!runtime.ok()) co_return runtime.status();
   if (request.scores_prompts()) {
-    const absl::Status scored = co_await ScorePrompts();
+    const absl::Status scored = co_await ScorePrompts((*runtime)->engine());
     if (!scored.ok()) co_return scored;
     if (request.turn.sampling().max_new_tokens() == 0) co_return co_await AnswerFromScores();
   }
@@ -55,13 +60,7 @@ Awaitable<absl::Status> OpenAiCall::RunSeparately() {
       const size_t candidate = AddCandidate(prompt, i);
       candidates_[candidate].counts = i == 0;
       v1::GenerateRequest turn = TurnFor(i);
-      const Prompt& given = request_->prompts[prompt].prompt;
-      if (!given.text.empty()) {
-        turn.set_text(given.text);
-      } else if (!given.token_ids.empty()) {
-        turn.mutable_token_ids()->mutable_ids()->Add(given.token_ids.begin(),
-                                                     given.token_ids.end());
-      }
+      SetPrompt(request_->prompts[prompt].prompt, turn);
       requests.push_back(std::move(turn));
     }
   }
@@ -90,12 +89,7 @@ Awaitable<absl::Status> OpenAiCall::ReadPrompt(size_t prompt, const std::string&
   turn.clear_sampling();
   turn.mutable_sampling()->set_max_new_tokens(0);
   turn.mutable_session()->set_id(session);
-  const Prompt& given = request_->prompts[prompt].prompt;
-  if (given.text.empty()) {
-    turn.mutable_token_ids()->mutable_ids()->Add(given.token_ids.begin(), given.token_ids.end());
-  } else {
-    turn.set_text(given.text);
-  }
+  SetPrompt(request_->prompts[prompt].prompt, turn);
   if (gone_) co_return Gone();
   const absl::Status started = inbox_.Start(turn);
   if (!started.ok()) co_return started;
@@ -172,9 +166,7 @@ v1::GenerateRequest OpenAiCall::TurnFor(int index) const {
   return turn;
 }
 
-Awaitable<absl::Status> OpenAiCall::ScorePrompts() {
-  const absl::StatusOr<Runtime*> runtime = front_.serving->runtime();
-  if (!runtime.ok()) co_return runtime.status();
+Awaitable<absl::Status> OpenAiCall::ScorePrompts(Engine& engine) {
   const size_t count = request_->prompts.size();
   size_t told = 0;
   for (const OpenAiPrompt& prompt : request_->prompts) told += prompt.scored.size();
@@ -190,7 +182,7 @@ Awaitable<absl::Status> OpenAiCall::ScorePrompts() {
     score.context.token_ids = prompt.start;
     score.input.token_ids = prompt.scored;
     score.top_logprobs = *request_->logprobs;
-    const absl::Status started = scores_.Start((*runtime)->engine(), std::move(score));
+    const absl::Status started = scores_.Start(engine, std::move(score));
     if (!started.ok()) co_return started;
     if ((i + 1) % kAtOnce != 0 && i + 1 < count) continue;
     while (true) {

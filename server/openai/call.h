@@ -54,7 +54,7 @@ class OpenAiCall {
     ReplyPiece piece;  // What was kept of it; its index is the choice's.
   };
 
-  Awaitable<absl::Status> ScorePrompts();
+  Awaitable<absl::Status> ScorePrompts(Engine& engine);
   Awaitable<absl::Status> AnswerFromScores();
   // Each candidate of all prompts by a turn that reads the prompt.
   Awaitable<absl::Status> RunSeparately();

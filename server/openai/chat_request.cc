@@ -7,6 +7,7 @@
 #include "engine/base/json.h"
 #include "engine/base/status.h"
 #include "engine/sampling/sampler.h"
+#include "server/http/json.h"
 
 namespace fermata {
 namespace {

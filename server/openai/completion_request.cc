@@ -8,6 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/base/status.h"
 #include "engine/sampling/sampler.h"
+#include "server/http/json.h"
 
 namespace fermata {
 namespace {

@@ -21,7 +21,7 @@ namespace {
 // Tokens of a session's end that are looked at to see whether its last turn is closed.
 constexpr size_t kTailTokens = 64;
 
-using Work = std::function<absl::StatusOr<HttpResponse>()>;
+using Work = std::function<absl::Status()>;
 using SharedChat = std::shared_ptr<ChatRequest>;
 
 // Where the request stands, as its handlers go on with it.
@@ -157,22 +157,17 @@ Awaitable<absl::Status> PrepareChat(Answering& answering, Runtime& runtime, Shar
   const SharedService service = answering.service;
   const Front& front = service->front();
   const auto http = std::make_shared<const HttpRequest>(answering.exchange.request());
-  Work read = [service, &runtime, http, chat]() -> absl::StatusOr<HttpResponse> {
-    FERMATA_RETURN_IF_ERROR(ReadChat(*service, runtime, *http, *chat));
-    return HttpResponse();
-  };
-  const absl::StatusOr<HttpResponse> done =
-      co_await RunOn(*front.helper, answering.exchange, std::move(read));
-  if (!done.ok() || chat->request.session().empty()) co_return done.status();
+  Work read = [service, &runtime, http, chat] { return ReadChat(*service, runtime, *http, *chat); };
+  const absl::Status done = co_await RunOn(*front.helper, answering.exchange, std::move(read));
+  if (!done.ok() || chat->request.session().empty()) co_return done;
   const absl::Status keeps = CheckKeepsSessions(runtime.model());
   if (!keeps.ok()) co_return keeps;
-  Work render = [service, &runtime, http, chat]() -> absl::StatusOr<HttpResponse> {
-    FERMATA_RETURN_IF_ERROR(RenderOnSession(*service, runtime, http->body, *chat));
-    return HttpResponse();
+  Work render = [service, &runtime, http, chat] {
+    return RenderOnSession(*service, runtime, http->body, *chat);
   };
-  const absl::StatusOr<HttpResponse> rendered =
+  const absl::Status rendered =
       co_await RunOn(*front.sessions, answering.exchange, std::move(render));
-  co_return RenameField(rendered.status(), chat->request.names);
+  co_return RenameField(rendered, chat->request.names);
 }
 
 }  // namespace
@@ -186,15 +181,15 @@ Awaitable<void> CreateCompletion(SharedService service, HttpExchange& outer) {
   }
   const auto http = std::make_shared<const HttpRequest>(outer.request());
   const auto request = std::make_shared<OpenAiRequest>();
-  Work read = [runtime = *runtime, http, request]() -> absl::StatusOr<HttpResponse> {
+  Work read = [runtime = *runtime, http, request]() -> absl::Status {
     FERMATA_ASSIGN_OR_RETURN(
         *request, ReadCompletionRequest(*http, runtime->model().name, runtime->tokenizer()));
-    return HttpResponse();
+    return absl::OkStatus();
   };
-  const absl::StatusOr<HttpResponse> done =
+  const absl::Status done =
       co_await RunOn(*service->front().helper, answering.exchange, std::move(read));
   if (!done.ok()) {
-    co_await Refuse(answering, done.status());
+    co_await Refuse(answering, done);
     co_return;
   }
   auto shape = std::make_shared<CompletionReply>(ShapeOptions(**runtime, *request, "cmpl-"));

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
-#include "engine/base/json.h"
 #include "engine/base/status.h"
 
 namespace fermata {
@@ -114,14 +113,6 @@ absl::StatusOr<std::vector<int32_t>> ToTokenIds(const json& value, std::string_v
 
 std::string ElementPath(std::string_view path, size_t index) {
   return absl::StrCat(absl::string_view(path.data(), path.size()), "[", index, "]");
-}
-
-absl::StatusOr<json> ParseBody(std::string_view body) {
-  absl::StatusOr<json> value = ParseJson(body, "body");
-  if (value.ok()) return value;
-  return MakeError(absl::StatusCode::kInvalidArgument,
-                   {value.status().message().data(), value.status().message().size()},
-                   {.reason = "INVALID_JSON", .metadata = {}, .retry_after = {}});
 }
 
 }  // namespace fermata

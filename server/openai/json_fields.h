@@ -57,10 +57,6 @@ absl::StatusOr<std::vector<int32_t>> ToTokenIds(const nlohmann::json& value, std
 // "path[index]".
 std::string ElementPath(std::string_view path, size_t index);
 
-// The object that a request's body spells. INVALID_ARGUMENT with reason INVALID_JSON for other than
-// that, for a key that stands twice, bytes that are not UTF-8, and nesting that is too deep.
-absl::StatusOr<nlohmann::json> ParseBody(std::string_view body);
-
 }  // namespace fermata
 
 #endif  // FERMATA_SERVER_OPENAI_JSON_FIELDS_H_

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "server/http/answer.h"
+#include "server/http/json.h"
 #include "server/openai/identified_exchange.h"
 #include "server/openai/openai_request.h"
 #include "server/openai/reply.h"
@@ -28,7 +29,7 @@ Awaitable<void> AnswerWith(SharedService service, HttpExchange& outer, std::stri
   if (!runtime.ok()) {
     answer = runtime.status();
   } else if (const absl::StatusOr<ordered_json> json = make((*runtime)->model()); json.ok()) {
-    answer = JsonResponse(Dump(*json) + "\n");
+    answer = JsonResponse(*json);
   } else {
     answer = json.status();
   }

@@ -73,14 +73,13 @@ std::string TokenText(const Tokenizer& tokenizer, int32_t id) {
 
 int64_t TokenCharacters(const Tokenizer& tokenizer, int32_t id) {
   if (tokenizer.IsSpecial(id)) return 0;
-  // All but the bytes that go on with a character.
-  return std::ranges::count_if(tokenizer.TokenBytes(id), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  });
+  return CountCharacters(tokenizer.TokenBytes(id));
 }
 
-std::string Dump(const ordered_json& json) {
-  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+int64_t CountCharacters(std::string_view text) {
+  // All but the bytes that go on with a character.
+  return std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
 }
 
 }  // namespace fermata

@@ -96,9 +96,8 @@ nlohmann::ordered_json SessionJson(const v1::SessionAfter& session);
 std::string TokenText(const Tokenizer& tokenizer, int32_t id);
 // Characters that begin in a token's text.
 int64_t TokenCharacters(const Tokenizer& tokenizer, int32_t id);
-
-// JSON text; all strings in it are UTF-8 as far as clients' own were.
-std::string Dump(const nlohmann::ordered_json& json);
+// And in any text.
+int64_t CountCharacters(std::string_view text);
 
 }  // namespace fermata
 

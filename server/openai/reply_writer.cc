@@ -4,6 +4,7 @@
 
 #include "server/http/answer.h"
 #include "server/http/http_error.h"
+#include "server/http/json.h"
 
 namespace fermata {
 namespace {
@@ -66,16 +67,8 @@ Awaitable<bool> ReplyWriter::Announce(int index) {
 Awaitable<absl::StatusOr<std::string>> ReplyWriter::Make(size_t tokens,
                                                          std::function<std::string()> make) {
   if (tokens <= kFewTokens) co_return make();
-  const auto made = std::make_shared<std::string>();
-  std::function<absl::StatusOr<HttpResponse>()> work =
-      [made, make = std::move(make)]() -> absl::StatusOr<HttpResponse> {
-    *made = make();
-    return HttpResponse();
-  };
-  const absl::StatusOr<HttpResponse> done =
-      co_await RunOn(*options_.helper, exchange_, std::move(work));
-  if (!done.ok()) co_return done.status();
-  co_return std::move(*made);
+  std::function<absl::StatusOr<std::string>()> work = std::move(make);
+  co_return co_await RunOn(*options_.helper, exchange_, std::move(work));
 }
 
 Awaitable<bool> ReplyWriter::Add(ReplyPiece piece) {
@@ -87,9 +80,7 @@ Awaitable<bool> ReplyWriter::Add(ReplyPiece piece) {
   const bool begun = co_await Begin();
   if (!begun) co_return false;
   piece.text_offset = choice.text_offset;
-  for (const char c : piece.text) {
-    if ((static_cast<unsigned char>(c) & 0xC0) != 0x80) ++choice.text_offset;
-  }
+  choice.text_offset += CountCharacters(piece.text);
   piece.first = std::exchange(choice.first, false);
   // The last chunk of all is only known, and completed, at the end.
   std::string events;

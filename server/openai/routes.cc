@@ -1,11 +1,6 @@
 #include "server/openai/routes.h"
 
-#include <memory>
-#include <utility>
-
-#include "engine/base/status.h"
 #include "server/openai/chat_template_choice.h"
-#include "server/openai/service.h"
 
 namespace fermata {
 
@@ -22,15 +17,7 @@ int32_t EndToken(const ModelInfo& model) {
   return model.eos_token_ids.empty() ? -1 : model.eos_token_ids.front();
 }
 
-absl::StatusOr<std::string> ChatTemplateFor(const Runtime& runtime, const OpenAiOptions& options) {
-  FERMATA_ASSIGN_OR_RETURN(const ChatTemplate* chosen,
-                           ChooseChatTemplate(options.chat_template, options.model_path,
-                                              runtime.model(), runtime.tokenizer()));
-  return std::string(chosen->name);
-}
-
-void AddOpenAiRoutes(const Front& front, HttpRouter& router, OpenAiOptions options) {
-  const auto service = std::make_shared<OpenAiService>(front, std::move(options));
+void AddOpenAiRoutes(const SharedService& service, HttpRouter& router) {
   const auto add = [&](const char* method, const char* path,
                        Awaitable<void> (*handler)(SharedService, HttpExchange&)) {
     router.Add(

@@ -11,16 +11,17 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "server/calls/front.h"
+#include "server/config/openai_flags.h"
 #include "server/http/exchange.h"
 #include "server/openai/chat_template.h"
 #include "server/openai/kept_prompts.h"
-#include "server/openai/routes.h"
 
 namespace fermata {
 
-// What the routes share. Thread-safe.
+// What the routes of OpenAI's API share. Thread-safe.
 class OpenAiService {
  public:
+  // `front` must outlive it.
   OpenAiService(const Front& front, OpenAiOptions options)
       : front_(front), options_(std::move(options)), since_(absl::Now()) {}
 
@@ -29,7 +30,7 @@ class OpenAiService {
   absl::Time since() const { return since_; }
   KeptPrompts& prompts() { return prompts_; }
 
-  // Reads files the first time that it is asked for.
+  // What chats are written in, or why they are refused. Reads files the first time that it is asked for.
   absl::StatusOr<const ChatTemplate*> chat_template(const Runtime& runtime);
 
  private:

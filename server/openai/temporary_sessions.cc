@@ -27,17 +27,6 @@ SessionStore::CreateOptions Options() {
 
 using Ids = std::vector<std::string>;
 
-// Adds ids to `ids` as sessions come to be.
-absl::Status ForkUntil(SessionStore& sessions, size_t count, Ids& ids) {
-  while (ids.size() < count) {
-    FERMATA_ASSIGN_OR_RETURN(
-        SessionRecord fork,
-        sessions.Fork(ids.front(), {.target = Options(), .place = {}, .expected = {}}));
-    ids.push_back(std::move(fork.id));
-  }
-  return absl::OkStatus();
-}
-
 // Those that are in a turn are left.
 Ids DeleteFree(SessionStore& sessions, const Ids& ids) {
   Ids left;
@@ -56,52 +45,47 @@ TemporarySessions::~TemporarySessions() {
       [sessions = &(*runtime)->sessions(), ids = std::move(ids_)] { DeleteFree(*sessions, ids); });
 }
 
-Awaitable<absl::Status> TemporarySessions::Create() {
-  const absl::StatusOr<Runtime*> runtime = front_.serving->runtime();
-  if (!runtime.ok()) co_return runtime.status();
-  const auto ids = std::make_shared<Ids>();
-  std::function<absl::StatusOr<HttpResponse>()> work = [sessions = &(*runtime)->sessions(),
-                                                        ids]() -> absl::StatusOr<HttpResponse> {
-    FERMATA_ASSIGN_OR_RETURN(SessionRecord record, sessions->Create(Options()));
-    ids->push_back(std::move(record.id));
-    return HttpResponse();
-  };
-  const absl::StatusOr<HttpResponse> done =
-      co_await RunOn(*front_.sessions, exchange_, std::move(work));
-  ids_ = *ids;
-  co_return done.status();
-}
-
-Awaitable<absl::Status> TemporarySessions::Fork(int count) {
+Awaitable<absl::Status> TemporarySessions::RunOnStore(StoreWork work) {
   const absl::StatusOr<Runtime*> runtime = front_.serving->runtime();
   if (!runtime.ok()) co_return runtime.status();
   const auto ids = std::make_shared<Ids>(ids_);
-  std::function<absl::StatusOr<HttpResponse>()> work = [sessions = &(*runtime)->sessions(), ids,
-                                                        count]() -> absl::StatusOr<HttpResponse> {
-    FERMATA_RETURN_IF_ERROR(ForkUntil(*sessions, static_cast<size_t>(count), *ids));
-    return HttpResponse();
-  };
-  const absl::StatusOr<HttpResponse> done =
-      co_await RunOn(*front_.sessions, exchange_, std::move(work));
-  ids_ = *ids;
-  co_return done.status();
+  std::function<absl::Status()> bound = [sessions = &(*runtime)->sessions(), ids,
+                                         work = std::move(work)] { return work(*sessions, *ids); };
+  const absl::Status done = co_await RunOn(*front_.sessions, exchange_, std::move(bound));
+  ids_ = *ids;  // Also of work that came only so far.
+  co_return done;
+}
+
+Awaitable<absl::Status> TemporarySessions::Create() {
+  return RunOnStore([](SessionStore& sessions, Ids& ids) -> absl::Status {
+    FERMATA_ASSIGN_OR_RETURN(SessionRecord record, sessions.Create(Options()));
+    ids.push_back(std::move(record.id));
+    return absl::OkStatus();
+  });
+}
+
+Awaitable<absl::Status> TemporarySessions::Fork(int count) {
+  return RunOnStore([count](SessionStore& sessions, Ids& ids) -> absl::Status {
+    while (ids.size() < static_cast<size_t>(count)) {
+      FERMATA_ASSIGN_OR_RETURN(
+          SessionRecord fork,
+          sessions.Fork(ids.front(), {.target = Options(), .place = {}, .expected = {}}));
+      ids.push_back(std::move(fork.id));
+    }
+    return absl::OkStatus();
+  });
 }
 
 Awaitable<void> TemporarySessions::Delete() {
-  const absl::StatusOr<Runtime*> runtime = front_.serving->runtime();
-  if (!runtime.ok()) co_return;
   Notifier pause(exchange_.executor());
   for (int i = 0; i < kMostDeletions && !ids_.empty(); ++i) {
     if (i > 0) co_await pause.Wait(kBetweenDeletions);
-    const auto ids = std::make_shared<Ids>(ids_);
-    std::function<absl::StatusOr<HttpResponse>()> work = [sessions = &(*runtime)->sessions(),
-                                                          ids]() -> absl::StatusOr<HttpResponse> {
-      *ids = DeleteFree(*sessions, *ids);
-      return HttpResponse();
+    StoreWork work = [](SessionStore& sessions, Ids& ids) {
+      ids = DeleteFree(sessions, ids);
+      return absl::OkStatus();
     };
-    const absl::StatusOr<HttpResponse> done =
-        co_await RunOn(*front_.sessions, exchange_, std::move(work));
-    if (done.ok()) ids_ = *ids;  // Else too many wait, and the next round tries again.
+    const absl::Status done = co_await RunOnStore(std::move(work));
+    done.IgnoreError();  // Too many wait: the next round tries again.
   }
 }
 

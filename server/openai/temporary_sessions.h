@@ -1,10 +1,12 @@
 #ifndef FERMATA_SERVER_OPENAI_TEMPORARY_SESSIONS_H_
 #define FERMATA_SERVER_OPENAI_TEMPORARY_SESSIONS_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "engine/session/session_store.h"
 #include "server/calls/front.h"
 #include "server/http/exchange.h"
 
@@ -30,6 +32,10 @@ class TemporarySessions {
   const std::vector<std::string>& ids() const { return ids_; }
 
  private:
+  // On a thread of the store's, with the ids, which it may change.
+  using StoreWork = std::function<absl::Status(SessionStore&, std::vector<std::string>&)>;
+  Awaitable<absl::Status> RunOnStore(StoreWork work);
+
   const Front& front_;
   HttpExchange& exchange_;
   std::vector<std::string> ids_;

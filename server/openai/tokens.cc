@@ -5,6 +5,7 @@
 #include "engine/base/status.h"
 #include "engine/scheduler/prompt.h"
 #include "server/http/answer.h"
+#include "server/http/json.h"
 #include "server/openai/chat_request.h"
 #include "server/openai/identified_exchange.h"
 #include "server/openai/json_fields.h"
@@ -50,7 +51,7 @@ absl::StatusOr<HttpResponse> AnswerTokenize(const std::string& text, OpenAiServi
       const std::vector<int32_t> ids,
       chat ? TokenizeChat(fields, service, runtime) : TokenizePrompt(fields, runtime.tokenizer()));
   const ordered_json answer = {{"count", ids.size()}, {"tokens", ids}};
-  return JsonResponse(Dump(answer) + "\n");
+  return JsonResponse(answer);
 }
 
 absl::StatusOr<HttpResponse> AnswerDetokenize(const std::string& text, const Runtime& runtime) {
@@ -68,7 +69,7 @@ absl::StatusOr<HttpResponse> AnswerDetokenize(const std::string& text, const Run
   }
   const ordered_json answer = {
       {"prompt", runtime.tokenizer().Decode(ids, keep_special.value_or(true))}};
-  return JsonResponse(Dump(answer) + "\n");
+  return JsonResponse(answer);
 }
 
 }  // namespace

@@ -6,10 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/error.h"
-#include "engine/base/json.h"
+#include "engine/base/status.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/util/json_util.h"
-#include "nlohmann/json.hpp"
+#include "server/http/json.h"
 
 namespace fermata {
 namespace {
@@ -53,11 +53,6 @@ std::string WhatFits(const pb::FieldDescriptor& field) {
   }
 }
 
-absl::Status NoJson(absl::string_view why) {
-  return MakeError(absl::StatusCode::kInvalidArgument, {why.data(), why.size()},
-                   {.reason = "INVALID_JSON", .metadata = {}, .retry_after = {}});
-}
-
 // Why `object` is no message of `type`: the first of its members that does not fit by itself.
 absl::Status Blame(const json& object, const pb::Descriptor& type, const std::string& path) {
   const std::unique_ptr<pb::Message> message(
@@ -85,12 +80,11 @@ absl::Status Blame(const json& object, const pb::Descriptor& type, const std::st
 absl::Status FromJson(std::string_view text, pb::Message* message) {
   if (text.empty()) return absl::OkStatus();
   // Protobuf's own parser also takes what is not quite JSON.
-  const absl::StatusOr<json> object = ParseJson(text, "body");
-  if (!object.ok()) return NoJson(object.status().message());
-  if (!object->is_object()) return NoJson("body: must be an object");
+  FERMATA_ASSIGN_OR_RETURN(const json object, ParseBody(text));
+  if (!object.is_object()) return InvalidJson("body: must be an object");
   if (Parse(text, message).ok()) return absl::OkStatus();
   message->Clear();
-  return Blame(*object, *message->GetDescriptor(), "");
+  return Blame(object, *message->GetDescriptor(), "");
 }
 
 absl::Status UnknownName(std::string_view name, std::string_view why) {

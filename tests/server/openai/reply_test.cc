@@ -7,6 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/http/json.h"
 #include "server/openai/chat_reply.h"
 #include "server/openai/completion_reply.h"
 #include "tests/server/openai/marked_tokenizer.h"

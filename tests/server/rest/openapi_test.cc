@@ -39,7 +39,7 @@ TEST(OpenApiTest, TheDocumentHasTheRoutesThatTheServerHas) {
   Worker sessions("sessions", 1);
   const Front front = {.helper = &helper, .sessions = &sessions};
   AddOperationalRoutes(serving, metrics, router);
-  AddOpenAiRoutes(front, router, {});
+  AddOpenAiRoutes(std::make_shared<OpenAiService>(front, OpenAiOptions()), router);
   AddRestRoutes(front, router);
   std::set<std::string> routes;
   for (const HttpRoute& route : router.routes()) routes.insert(route.method + " " + route.path);
