@@ -90,14 +90,13 @@ export class Sessions {
     return session;
   }
 
-  // Forks at a position, or where the session stands, and opens the fork.
+  // Forks at a position, or where the session stands.
   async fork(position) {
     const from = this.open;
     const here = position === undefined || position === from.position;
     const fork = await api.fork(from.id, here ? {} : {from: {position}});
     copyText(from, fork);
     this.known.set(fork.id, fork);
-    await this.select(fork.id);
     return fork;
   }
 
