@@ -27,31 +27,31 @@ constexpr Floats kFloats{};
 constexpr int64_t kWidth = hn::MaxLanes(Doubles());
 constexpr int64_t kVectors = kSumLanes / kWidth;
 
+constexpr double kLn2 = 0.69314718055994530942;
+
 HWY_INLINE Wide Constant(double value) { return hn::Set(kDoubles, value); }
 
-// e^x for x in [-708, 0]; 0 for smaller x and NaN. x = n ln 2 + 8 r with |r| <= ln 2 / 16; e^r by its
-// series up to r^7, whose rest is 3e-16, then squared three times.
-HWY_INLINE Wide ExpOfNegative(Wide x) {
-  // Added to a number, leaves its nearest integer in the low bits.
-  const Wide shifter = Constant(0x1.8p52);
-  const Wide shifted = hn::MulAdd(x, Constant(1.44269504088896338700), shifter);
-  const Wide n = hn::Sub(shifted, shifter);
-  // ln 2 in two parts, the first with few enough bits for n times it to be exact.
-  const Wide reduced = hn::NegMulAdd(n, Constant(0x1.a39ef35793c76p-33),
-                                     hn::NegMulAdd(n, Constant(0x1.62e42feep-1), x));
-  const Wide r = hn::Mul(reduced, Constant(1.0 / 8));
-  const Wide r2 = hn::Mul(r, r);
-  const auto pair = [&](double even, double odd) {
-    return hn::MulAdd(Constant(odd), r, Constant(even));
+// 2^x for x in [-1021, 0]; 0 for smaller x and NaN. x = n + f with |f| <= 1/2; 2^(f/4) = e^r by the
+// series of e^r up to r^7, whose rest is 8e-14 for r = f ln 2 / 4, then squared twice.
+HWY_INLINE Wide Exp2OfNegative(Wide x) {
+  // Added to a number, leaves its nearest integer in the low bits, and there as a float64's exponent.
+  const Wide shifter = Constant(0x1.8p52 + 1023);
+  const Wide shifted = hn::Add(x, shifter);
+  const Wide f = hn::Sub(x, hn::Sub(shifted, shifter));
+  const Wide f2 = hn::Mul(f, f);
+  // The series' terms `even` and `even` + 1.
+  const auto pair = [&](int even) {
+    double term = 1;
+    for (int k = 1; k <= even; ++k) term *= kLn2 / 4 / k;
+    return hn::MulAdd(Constant(term * kLn2 / 4 / (even + 1)), f, Constant(term));
   };
-  const Wide low = hn::MulAdd(r2, pair(1.0 / 2, 1.0 / 6), pair(1, 1));
-  const Wide high = hn::MulAdd(r2, pair(1.0 / 720, 1.0 / 5040), pair(1.0 / 24, 1.0 / 120));
-  Wide power = hn::MulAdd(hn::Mul(r2, r2), high, low);
-  for (int i = 0; i < 3; ++i) power = hn::Mul(power, power);
+  const Wide low = hn::MulAdd(f2, pair(2), pair(0));
+  const Wide high = hn::MulAdd(f2, pair(6), pair(4));
+  Wide power = hn::MulAdd(hn::Mul(f2, f2), high, low);
+  for (int i = 0; i < 2; ++i) power = hn::Mul(power, power);
   const hn::RebindToUnsigned<Doubles> bits;
-  const auto exponent =
-      hn::ShiftLeft<52>(hn::Add(hn::BitCast(bits, shifted), hn::Set(bits, uint64_t{1023})));
-  return hn::IfThenElseZero(hn::Ge(x, Constant(-708)),
+  const auto exponent = hn::ShiftLeft<52>(hn::BitCast(bits, shifted));
+  return hn::IfThenElseZero(hn::Ge(x, Constant(-1021)),
                             hn::Mul(power, hn::BitCast(kDoubles, exponent)));
 }
 
@@ -121,28 +121,40 @@ int64_t PlacesFromImpl(float least, const float* block, int64_t count, int32_t* 
   return found;
 }
 
-void SoftmaxWeightsImpl(const float* logits, int64_t count, double largest, double temperature,
-                        double* weights, double* sums) {
+// Calls keep(place, weights) for each vector of weights.
+template <typename Function>
+HWY_INLINE void WeighEach(const float* logits, int64_t count, double largest, double temperature,
+                          double* sums, Function keep) {
   // Dividing takes longer than all else. Never infinite, as the largest logit gives 0 times this.
-  const Wide scale = Constant(std::min(1 / temperature, std::numeric_limits<double>::max()));
+  const Wide scale = Constant(std::min(1 / kLn2 / temperature, std::numeric_limits<double>::max()));
   const Wide top = Constant(largest);
   const auto largest_float = hn::Set(kFloats, std::numeric_limits<float>::max());
   EachBlock(logits, count, [&](int64_t b, const float* block) {
     PartialSums partial;
-    double* out = weights + b * kVocabularyBlock;
     for (int64_t i = 0; i < kVocabularyBlock; i += kSumLanes) {
       for (int64_t v = 0; v < kVectors; ++v) {
         const int64_t at = i + v * kWidth;
         const auto logit = hn::LoadU(kFloats, block + at);
         const auto usable = hn::IfThenElse(hn::Gt(logit, largest_float), largest_float, logit);
         const Wide x = hn::Mul(hn::Sub(hn::PromoteTo(kDoubles, usable), top), scale);
-        const Wide weight = ExpOfNegative(x);
-        hn::StoreU(weight, kDoubles, out + at);
+        const Wide weight = Exp2OfNegative(x);
+        keep(b * kVocabularyBlock + at, weight);
         partial.vectors[v] = hn::Add(partial.vectors[v], weight);
       }
     }
     sums[b] = partial.Total();
   });
+}
+
+void SoftmaxWeightsImpl(const float* logits, int64_t count, double largest, double temperature,
+                        double* weights, double* sums) {
+  WeighEach(logits, count, largest, temperature, sums,
+            [&](int64_t place, Wide weight) { hn::StoreU(weight, kDoubles, weights + place); });
+}
+
+void SoftmaxBlockSumsImpl(const float* logits, int64_t count, double largest, double temperature,
+                          double* sums) {
+  WeighEach(logits, count, largest, temperature, sums, [](int64_t, Wide) {});
 }
 
 Mass MassFromImpl(double least, const double* weights, int64_t blocks) {
@@ -170,6 +182,7 @@ namespace fermata {
 HWY_EXPORT(BlockMaximaImpl);
 HWY_EXPORT(PlacesFromImpl);
 HWY_EXPORT(SoftmaxWeightsImpl);
+HWY_EXPORT(SoftmaxBlockSumsImpl);
 HWY_EXPORT(MassFromImpl);
 
 void BlockMaxima(const float* logits, int64_t count, float* maxima) {
@@ -183,6 +196,11 @@ int64_t PlacesFrom(float least, const float* block, int64_t count, int32_t* plac
 void SoftmaxWeights(const float* logits, int64_t count, double largest, double temperature,
                     double* weights, double* sums) {
   HWY_DYNAMIC_DISPATCH(SoftmaxWeightsImpl)(logits, count, largest, temperature, weights, sums);
+}
+
+void SoftmaxBlockSums(const float* logits, int64_t count, double largest, double temperature,
+                      double* sums) {
+  HWY_DYNAMIC_DISPATCH(SoftmaxBlockSumsImpl)(logits, count, largest, temperature, sums);
 }
 
 double BlockSum(const double* weights) {

@@ -1,6 +1,7 @@
 #include "engine/sampling/sampler.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
 #include <iterator>
@@ -39,6 +40,9 @@ class Row {
   // The weights of all tokens at this temperature: see SoftmaxWeights.
   void Weigh(double temperature);
   std::span<const double> weights() const { return weights_; }
+  // The sums of their blocks alone, and then the weights of one block.
+  void WeighBlocks(double temperature);
+  std::array<double, kVocabularyBlock> WeightsOf(int64_t block, double temperature) const;
   std::span<const double> block_weights() const { return sums_; }
   // Of a token that about `rank` others outweigh; 0 when that is not known.
   double WeightOfRank(int64_t rank, double temperature) {
@@ -158,6 +162,33 @@ void Row::Weigh(double temperature) {
   }
 }
 
+void Row::WeighBlocks(double temperature) {
+  const auto count = static_cast<int64_t>(logits_.size());
+  sums_.resize(VocabularyBlocks(count));
+  SoftmaxBlockSums(logits_.data(), count, largest_, temperature, sums_.data());
+  int64_t last = -1;
+  for (const Candidate& token : aside_) {
+    const int64_t block = token.id / kVocabularyBlock;
+    if (block != last) sums_[block] = BlockSum(WeightsOf(block, temperature).data());
+    last = block;
+  }
+}
+
+std::array<double, kVocabularyBlock> Row::WeightsOf(int64_t block, double temperature) const {
+  const int64_t begin = block * kVocabularyBlock;
+  const auto logits = logits_.subspan(begin);
+  const auto count = std::min<int64_t>(logits.size(), kVocabularyBlock);
+  std::array<double, kVocabularyBlock> weights;
+  double sum;
+  SoftmaxWeights(logits.data(), count, largest_, temperature, weights.data(), &sum);
+  const Candidate first = {.id = static_cast<int32_t>(begin)};
+  for (auto token = std::lower_bound(aside_.begin(), aside_.end(), first, ByID);
+       token != aside_.end() && token->id < begin + count; ++token) {
+    weights[token->id - begin] = std::exp((token->logit - largest_) / temperature);
+  }
+  return weights;
+}
+
 std::vector<Candidate>& Row::Weighing(double least, double temperature) {
   std::vector<Candidate>& candidates = From(LogitOf(least, temperature));
   for (Candidate& candidate : candidates) candidate.weight = weights_[candidate.id];
@@ -236,8 +267,9 @@ int32_t Draw(const std::vector<Candidate>& candidates, double uniform) {
   return chosen;
 }
 
-// The same of all tokens of a row that has been weighed.
-int32_t DrawOfAll(const Row& row, double uniform) {
+// The same of all tokens of a row.
+int32_t DrawOfAll(Row& row, double temperature, double uniform) {
+  row.WeighBlocks(temperature);
   const std::span<const double> blocks = row.block_weights();
   const double target = uniform * std::accumulate(blocks.begin(), blocks.end(), 0.0);
   // Rounding must not lead past the last block that weighs anything.
@@ -250,15 +282,16 @@ int32_t DrawOfAll(const Row& row, double uniform) {
     before = reached;
     reached += blocks[next];
   }
+  const auto weights = row.WeightsOf(static_cast<int64_t>(block), temperature);
   size_t chosen = 0;
   reached = before;
-  for (size_t id = block * kVocabularyBlock; id < (block + 1) * kVocabularyBlock; ++id) {
-    if (row.weights()[id] == 0) continue;
-    chosen = id;
-    reached += row.weights()[id];
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i] == 0) continue;
+    chosen = i;
+    reached += weights[i];
     if (reached > target) break;
   }
-  return static_cast<int32_t>(chosen);
+  return static_cast<int32_t>(block * kVocabularyBlock + chosen);
 }
 
 // The top_p kept of all tokens of a row that has been weighed. Halves the range (of logarithms) in
@@ -322,8 +355,7 @@ int32_t Choose(std::span<const float> logits, const SamplingParams& params,
   const double uniform = PhiloxUniform(params.seed, static_cast<uint64_t>(position), 0);
   const auto vocab_size = static_cast<int64_t>(logits.size());
   if ((params.top_k == 0 || params.top_k >= vocab_size) && params.top_p == 1 && params.min_p == 0) {
-    row.Weigh(params.temperature);
-    return DrawOfAll(row, uniform);
+    return DrawOfAll(row, params.temperature, uniform);
   }
   return Draw(Truncated(params, vocab_size, row), uniform);
 }
