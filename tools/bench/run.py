@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the tables of docs/PERFORMANCE.md, and writes them as Markdown and JSON.
 
-    make bench                              all tables, about 25 minutes on two cores
+    make bench                              all tables, about 30 minutes on two cores
     make bench ARGS="decode position"       some
     make bench ARGS="--write-docs"          and put what was measured into docs/PERFORMANCE.md
 

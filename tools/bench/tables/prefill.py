@@ -9,7 +9,7 @@ TITLE = "Prefill"
 ABOUT = (
     "Tokens per second of one prompt, by its length and the form in which it is computed "
     "(`--prefill_form`).")
-BUDGET = 420
+BUDGET = 720
 COLUMNS = [Column("model"), Column("prompt"), Column("form"), *map(Column, session.WEIGHTS)]
 
 _FORMS = ("recurrent", "chunkwise")
