@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <iostream>
 #include <string>
 #include <variant>
@@ -21,5 +22,9 @@ int main(int argc, char** argv) {
               isatty(STDIN_FILENO) == 1,
               isatty(STDOUT_FILENO) == 1,
               isatty(STDERR_FILENO) == 1};
-  return Run(std::get<Invocation>(parsed), io);
+  const int exit_code = Run(std::get<Invocation>(parsed), io);
+  std::cout.flush();
+  // gRPC's threads may still be giving back what the last call held: nothing global is torn down under
+  // them.
+  std::quick_exit(exit_code);
 }
