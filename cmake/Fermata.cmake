@@ -28,6 +28,8 @@ if(FERMATA_SANITIZE)
     # What they would find ends the process, or the address sanitizer tells of it.
     add_compile_options(-fno-sanitize=null,vptr,object-size,alignment)
   endif()
+  # Kernels are one text for all instruction sets; two that nobody serves with are left to other builds.
+  add_compile_definitions("HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4)")
   add_link_options(-fsanitize=${FERMATA_SANITIZE})
 endif()
 option(FERMATA_FUZZ "Build the fuzz targets for libFuzzer, which comes with clang" OFF)

@@ -66,7 +66,7 @@ class Directories:
         directory = self._root / model.name
         if not directory.exists():
             self._root.mkdir(parents=True, exist_ok=True)
-            unfinished = directory.with_suffix(".unfinished")
+            unfinished = directory.with_name(f"{model.name}.unfinished")  # Names have dots.
             shutil.rmtree(unfinished, ignore_errors=True)
             self._programs.run(
                 "fermata", "models", "make", str(unfinished), "--family", model.family,
