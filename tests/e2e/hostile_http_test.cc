@@ -398,8 +398,9 @@ TEST_F(HostileHttpTest, AReaderThatStopsHoldsUpNobody) {
   for (int i = 0; i < 4; ++i) {
     stopped.push_back(Connect());
     stopped.back().Write(EndlessStream());
-    ASSERT_EQ(stopped.back().ReadHead().status, 200);
   }
+  EXPECT_TRUE(server().MetricBecomes(kRunning, 4));  // Before the first is given up.
+  for (HttpConnection& connection : stopped) ASSERT_EQ(connection.ReadHead().status, 200);
   ExpectServes();
   EXPECT_TRUE(server().MetricBecomes(kRunning, 0));
   for (HttpConnection& connection : stopped) {

@@ -172,7 +172,7 @@ test('begins a turn that is asked for while the page is at something else after 
   await page.reload();
   await sayAtLength(page, 'At once');
   await page.waitForTimeout(1000);  // Nothing that was under way ends the turn, or takes its text.
-  assert.ok(await page.locator('#transcript .running').count() === 1);
+  assert.equal(await page.locator('#transcript .running').count(), 1);
   await page.keyboard.press('Escape');
   await button(page, 'Continue').waitFor();
   assert.equal((await written(page)).length, 1);
