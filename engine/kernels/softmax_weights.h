@@ -24,7 +24,7 @@ void BlockMaxima(const float* logits, int64_t count, float* maxima);
 int64_t PlacesFrom(float least, const float* block, int64_t count, int32_t* places);
 inline constexpr int64_t kPlacesRoom = kVocabularyBlock + 16;
 
-// weights[i] = e^((logits[i] - largest) / temperature), within 1e-12 of it, and 0 below 2^-1021:
+// weights[i] = e^((logits[i] - largest) / temperature), within 1e-14 of it, and 0 below 2^-1021:
 // [VocabularyBlocks(count) · kVocabularyBlock]. sums: those of the blocks. No logit is larger than
 // `largest`, and temperature > 0.
 void SoftmaxWeights(const float* logits, int64_t count, double largest, double temperature,

@@ -44,9 +44,12 @@ class Row {
   void WeighBlocks(double temperature);
   std::array<double, kVocabularyBlock> WeightsOf(int64_t block, double temperature) const;
   std::span<const double> block_weights() const { return sums_; }
+  double WeightOf(double logit, double temperature) const {
+    return std::exp((logit - largest_) / temperature);
+  }
   // Of a token that about `rank` others outweigh; 0 when that is not known.
   double WeightOfRank(int64_t rank, double temperature) {
-    return std::exp((blocks_.Bound(rank) - largest_) / temperature);
+    return WeightOf(blocks_.Bound(rank), temperature);
   }
   // Once they are weighed: in order of id and with their weights, all that weigh at least `least`.
   std::vector<Candidate>& Weighing(double least, double temperature);
@@ -154,7 +157,7 @@ void Row::Weigh(double temperature) {
   weights_.resize(sums_.size() * kVocabularyBlock);
   SoftmaxWeights(logits_.data(), count, largest_, temperature, weights_.data(), sums_.data());
   for (const Candidate& token : aside_) {
-    weights_[token.id] = std::exp((token.logit - largest_) / temperature);
+    weights_[token.id] = WeightOf(token.logit, temperature);
   }
   for (const Candidate& token : aside_) {
     const int64_t block = token.id / kVocabularyBlock;
@@ -184,7 +187,7 @@ std::array<double, kVocabularyBlock> Row::WeightsOf(int64_t block, double temper
   const Candidate first = {.id = static_cast<int32_t>(begin)};
   for (auto token = std::lower_bound(aside_.begin(), aside_.end(), first, ByID);
        token != aside_.end() && token->id < begin + count; ++token) {
-    weights[token->id - begin] = std::exp((token->logit - largest_) / temperature);
+    weights[token->id - begin] = WeightOf(token->logit, temperature);
   }
   return weights;
 }
@@ -335,7 +338,7 @@ std::vector<Candidate>& Truncated(const SamplingParams& params, int64_t vocab_si
     kept =
         top_k ? &row.First(params.top_k) : &row.From(row.LogitOf(params.min_p, params.temperature));
     for (Candidate& candidate : *kept) {
-      candidate.weight = std::exp((candidate.logit - row.largest()) / params.temperature);
+      candidate.weight = row.WeightOf(candidate.logit, params.temperature);
     }
     TruncateFew(params, *kept);
   } else {

@@ -103,7 +103,7 @@ TEST(SoftmaxWeightsTest, ExponentialsWithinTheStatedError) {
           const long double exact = x < -1021 * std::log(2.0L) ? 0 : std::exp(x);
           // The argument itself is rounded to 53 bits.
           ASSERT_NEAR(weights[i], static_cast<double>(exact),
-                      static_cast<double>(exact * (1e-12L + std::abs(x) * 0x1p-51L)))
+                      static_cast<double>(exact * (1e-14L + std::abs(x) * 0x1p-51L)))
               << target << " " << static_cast<double>(x);
         }
         for (size_t i = count; i < weights.size(); ++i) ASSERT_EQ(weights[i], 0);
